@@ -8,12 +8,13 @@ ARG NODE_IMAGE=docker.io/library/node:26-trixie-slim
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
+COPY tools ./tools
 # No install scripts anywhere: better-sqlite3 brings its binary along, and Node is the image's.
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 COPY sandbox ./sandbox
-# Not "npm run build": npm would put the Node of the development packages, which was not installed, first.
+# Not "npm run build": npm would put the Node of the development packages first.
 RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json && rm -f dist/.tsbuildinfo
 # From here on only what runs: the packages are installed anew rather than pruned, so that nothing is left over.
 RUN rm -rf node_modules && npm ci --omit=dev --ignore-scripts && npm cache clean --force

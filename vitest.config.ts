@@ -1,6 +1,7 @@
 import { globSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { IS_FULL } from './test/support/full.ts';
 
 // Threads and processes that tests start load the sources by Node itself: to strip their types each time anew took half of what
 // the threads of a store cost. Node checks what it kept against the source.
@@ -8,32 +9,33 @@ process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, 'node_modules/.c
 
 /** The projects in their order: a file belongs to the first that names it, and to `process` where none does. */
 const PROJECTS: Record<string, readonly string[]> = {
+  // Long proofs, which `npm run nightly` plays.
+  nightly: ['test/**/*.nightly.ts'],
   browser: ['test/browser/**', 'test/sandbox/browser.test.ts'],
-  postgres: ['test/replicas/**', 'test/simulation/replicas.test.ts', 'test/store/postgres*.test.ts'],
+  postgres: ['test/replicas/**', 'test/store/postgres*.test.ts'],
   store: ['test/store/**'],
   // In the folders of the units, and yet with processes, a build or long waits.
   process: [
-    'test/regular-expressions.test.ts',
-    'test/compliance/{client,expiry-during-full-sync,other-record}.test.ts',
+    'test/compliance/client.test.ts',
     'test/doctor/diagnosis.test.ts',
-    'test/metrics/{alerts,told}.test.ts',
+    'test/metrics/told.test.ts',
     'test/notify/notify.test.ts',
-    'test/ops/{follower-killed,health-service,walk}.test.ts',
+    'test/ops/{health-service,walk}.test.ts',
     'test/receive/server.test.ts',
-    'test/service/{flat-columns,forged,log-lines,pause,start,threads}.test.ts',
+    'test/service/{forged,log-lines,pause,start,threads}.test.ts',
   ],
   // Neither a build nor another process nor a server of anybody else's, and done in moments.
   unit: [
     'test/*.test.ts',
     'test/{backfill,compliance,doctor,inbox,metrics,mirror,notify,ops,process,receive,service}/**',
-    'test/demo/{compare,differences,shaped}.test.ts',
+    'test/demo/{compare,differences}.test.ts',
     'test/release/checks.test.ts',
-    'test/setup/{draft,paging}.test.ts',
+    'test/setup/draft.test.ts',
   ],
 };
 
 const filesOf = Map.groupBy(
-  globSync('test/**/*.test.{ts,tsx}'),
+  globSync(IS_FULL ? 'test/**/*.{test,nightly}.ts' : 'test/**/*.test.ts'),
   (file) =>
     Object.keys(PROJECTS).find((name) => PROJECTS[name]!.some((glob) => matchesGlob(file, glob))) ??
     'process',

@@ -1,6 +1,8 @@
 import { hash, timingSafeEqual } from 'node:crypto';
-import type { Context, MiddlewareHandler } from 'hono';
-import { auth } from 'hono/utils/basic-auth';
+import type { MiddlewareHandler } from 'hono';
+import { basicAuth } from 'hono/basic-auth';
+import { bearerAuth } from 'hono/bearer-auth';
+import { every, some } from 'hono/combine';
 import { Problem } from './problems.ts';
 
 /** True for names and addresses that only this machine can reach. IPv6 with or without brackets. */
@@ -12,10 +14,6 @@ export function isLoopbackHost(host: string): boolean {
 /** `host` may be an IPv6 address, with or without brackets. */
 export function urlOf(host: string, port: number): string {
   return `http://${host.includes(':') ? `[${host.replace(/^\[|\]$/g, '')}]` : host}:${port}`;
-}
-
-function bearerOf(context: Context): string | null {
-  return /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1] ?? null;
 }
 
 /** Compares digests, which all have the same length, so that the time taken reveals nothing about the secret. */
@@ -34,49 +32,30 @@ export const requireLoopbackName: MiddlewareHandler = async function requireLoop
   await next();
 };
 
-/** Rejects what a page of another site sends. Programs send no Origin, so their requests pass. */
-export const requireOwnOrigin: MiddlewareHandler = async function requireOwnOrigin(context, next) {
-  const origin = context.req.header('origin');
-  const site = context.req.header('sec-fetch-site') ?? 'none';
-  // Only the host is compared: behind a proxy that ends TLS the scheme differs.
-  const isOwn = origin === undefined || URL.parse(origin)?.host === new URL(context.req.url).host;
-  if (!isOwn || !['none', 'same-origin'].includes(site)) {
-    throw new Problem(403, 'foreign_origin', 'These addresses take no requests from other sites.');
-  }
-  await next();
-};
-
 /** 401 unless the request has the token, as a bearer token or as a password with any user name. */
 export function requireToken(token: string): MiddlewareHandler {
-  return async function requireToken(context, next) {
-    const given = bearerOf(context) ?? auth(context.req.raw)?.password;
-    if (given === undefined || !sameText(token, given)) {
-      const detail =
-        'Send SANDBOX_TOKEN as Authorization: Bearer …, or as the password; the user name does not matter.';
-      throw new Problem(401, 'unauthorized', detail, {
-        'www-authenticate': 'Basic realm="compliance sandbox", charset="UTF-8"',
-      });
-    }
-    await next();
-  };
+  const password = basicAuth({
+    verifyUser: (_, given) => sameText(token, given),
+    realm: 'compliance sandbox',
+  });
+  // The last one answers when none lets in, so a browser asks for the password.
+  return some(bearerAuth({ token }), password);
 }
 
-/**
- * Scopes, with what the consent page says of each. The specification shows `read` and `write`, and mentions fine-grained
- * permissions without naming any. The finer scopes here are assumed: the first part of a resource's path, and the right.
- */
+/** With what the consent page says of each. */
 export const SCOPES: Readonly<Record<string, string>> = {
   read: 'Read policies, risk assessments and vendors',
   write: 'Create policies and risk assessments, and register webhooks',
-  'policies:read': 'Read policies',
-  'policies:write': 'Create policies',
-  'risk-assessments:read': 'Read risk assessments',
-  'risk-assessments:write': 'Create risk assessments',
-  'vendors:read': 'Read vendors',
-  'webhooks:write': 'Create webhooks',
 };
 
 export type Scopes = ReadonlySet<string>;
+
+declare module 'hono' {
+  interface ContextVariableMap {
+    /** What the request's credentials may do. */
+    scopes: Scopes;
+  }
+}
 
 /** The words of a `scope` parameter; null when one of them is not a scope. */
 export function parseScopes(text: string): string[] | null {
@@ -84,37 +63,33 @@ export function parseScopes(text: string): string[] | null {
   return words.every((word) => Object.hasOwn(SCOPES, word)) ? words : null;
 }
 
-/** Whether `held` has each of `wanted`, or the broad scope that it is a part of. */
-export function includesAll(held: Scopes, wanted: readonly string[]): boolean {
-  return wanted.every((scope) => held.has(scope) || held.has(scope.slice(scope.indexOf(':') + 1)));
-}
-
 const EVERYTHING: Scopes = new Set(['read', 'write']);
 
 /**
  * For the API: 401 unless the bearer value is one of `apiKeys` or a token that `scopesOf` knows; 403 without the scope that
- * the request needs: `read` for a GET, `write` for a POST, or that scope for this resource.
+ * the request needs: `read` for a GET, `write` for a POST.
  */
 export function authenticate(
   apiKeys: readonly string[],
   scopesOf: (token: string) => Scopes | null,
 ): MiddlewareHandler {
-  return async function authenticate(context, next) {
-    const bearer = bearerOf(context) ?? '';
-    const scopes = apiKeys.some((key) => sameText(key, bearer)) ? EVERYTHING : scopesOf(bearer);
-    if (scopes === null) {
-      throw new Problem(401, 'unauthorized', 'Send valid credentials as Authorization: Bearer …', {
-        'www-authenticate': 'Bearer',
-      });
-    }
-    const { method, path } = context.req;
-    const broad = method === 'GET' || method === 'HEAD' ? 'read' : 'write';
-    const narrow = `${path.split('/')[2] ?? ''}:${broad}`;
-    if (!includesAll(scopes, [narrow])) {
-      throw new Problem(403, 'insufficient_scope', `This request needs the scope ${broad}, or ${narrow}.`, {
-        'www-authenticate': `Bearer error="insufficient_scope", scope="${broad}"`,
+  const identify = bearerAuth({
+    verifyToken(token, context) {
+      const isKey = apiKeys.some((key) => sameText(key, token));
+      const scopes = isKey ? EVERYTHING : scopesOf(token);
+      if (scopes !== null) context.set('scopes', scopes);
+      return scopes !== null;
+    },
+  });
+  const permit: MiddlewareHandler = async (context, next) => {
+    const { method } = context.req;
+    const scope = method === 'GET' || method === 'HEAD' ? 'read' : 'write';
+    if (!context.get('scopes').has(scope)) {
+      throw new Problem(403, 'insufficient_scope', `This request needs the scope ${scope}.`, {
+        'www-authenticate': `Bearer error="insufficient_scope", scope="${scope}"`,
       });
     }
     await next();
   };
+  return every(identify, permit);
 }

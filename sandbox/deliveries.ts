@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { EventType, Kind } from '../src/compliance/kinds.ts';
 import type { JsonObject } from '../src/compliance/pointers.ts';
-import { drawFate, type Fate, type Faults } from './faults.ts';
-import type { Random } from './random.ts';
+import { drawFate, type Fate, type Settings } from './faults.ts';
+import { newId } from './random.ts';
 import type { Registration, Registrations } from './registrations.ts';
-import { type Attempt, retryDelayMs, type SendSettings, sendOnce } from './send.ts';
+import { type Attempt, retryDelayMs, sendOnce } from './send.ts';
 import type { ScaledTimers } from './time.ts';
 
 interface SandboxEvent {
@@ -33,11 +33,13 @@ interface Delivery {
   outcome: Outcome;
   faults: string[];
   attempts: Attempt[];
-  /** Set while it waits for its timer or for another delivery to the same address. */
-  hold: { isReleasedBy: (attempted: Delivery) => boolean; cancelTimer: () => void } | null;
+  /** Set while it waits for its timer, or for another event's delivery to overtake it. */
+  hold: { isToBeOvertaken: boolean; cancelTimer: () => void } | null;
 }
 
-export interface DeliverySettings extends SendSettings {
+export interface DeliverySettings {
+  /** For one attempt. */
+  deliveryTimeoutMs: number;
   /** How many attempts may be under way at once, over all registrations. */
   deliveryConcurrency: number;
   /** The wait before each attempt, counted from the attempt before it. There are as many attempts as entries. */
@@ -46,10 +48,8 @@ export interface DeliverySettings extends SendSettings {
 
 interface DeliveryParts {
   sending: DeliverySettings;
-  /** Read again for each event, because they may change. */
-  settings: { readonly faults: Faults };
+  settings: Readonly<Settings>;
   registrations: Registrations;
-  random: Random;
   timers: ScaledTimers;
 }
 
@@ -86,17 +86,15 @@ export class Deliveries {
     this.#queue = new PQueue({ concurrency: parts.sending.deliveryConcurrency });
   }
 
-  /** Sends an event to all subscribers. `fate` null: the faults decide. `afterEventId`: it waits for that event's delivery. */
-  dispatch(about: EventAbout, fate: Fate | null, afterEventId: string | null): void {
+  /** Sends an event to all subscribers, as the faults let it. */
+  dispatch(about: EventAbout): void {
     const { id, type, created, data } = about.event;
     const body = JSON.stringify({ id, type, created, data });
     for (const registration of this.#parts.registrations.subscribedTo(type)) {
-      // A generator of its own: what is drawn for an event must not depend on failed attempts of others.
-      const random = this.#parts.random.fork(`${id}/${registration.id}`);
-      const drawn = fate ?? drawFate(this.#parts.settings.faults, random);
-      for (let copy = 1; copy <= drawn.copies; copy += 1) {
+      const fate = drawFate(this.#parts.settings.faults);
+      for (let copy = 1; copy <= fate.copies; copy += 1) {
         const delivery: Delivery = {
-          id: random.id('delivery-'),
+          id: newId('delivery-'),
           registration,
           ...about,
           body,
@@ -106,7 +104,7 @@ export class Deliveries {
           hold: null,
         };
         this.#unsettled.add(delivery);
-        this.#start(delivery, drawn, afterEventId);
+        this.#start(delivery, fate);
       }
     }
   }
@@ -135,54 +133,44 @@ export class Deliveries {
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#queue.clear();
+    for (const delivery of this.#unsettled) endHold(delivery);
     await this.#queue.onIdle();
   }
 
-  #start(delivery: Delivery, fate: Fate, afterEventId: string | null): void {
+  #start(delivery: Delivery, fate: Fate): void {
     if (fate.drop || this.#unsettled.size > MAX_OPEN) {
       delivery.faults.push(fate.drop ? 'drop' : 'backlog');
       this.#settle(delivery, fate.drop ? 'dropped' : 'abandoned');
       return;
     }
     if (fate.delayMs > 0) delivery.faults.push('delay');
-    if (fate.overtaken || afterEventId !== null) delivery.faults.push('reorder');
-
-    const others = fate.overtaken || afterEventId !== null ? this.#toTheSameAddress(delivery) : [];
-    if (others.some((other) => other.event.id === afterEventId)) {
-      const isReleasedBy = (other: Delivery) => isSettled(other) && other.event.id === afterEventId;
-      this.#hold(delivery, 'waiting', null, isReleasedBy);
-    } else if (fate.overtaken && !others.some((other) => other.hold?.isReleasedBy(delivery))) {
-      // It waits only if no other waits for it: otherwise all would wait and be sent in order by their timers.
-      const isReleasedBy = (other: Delivery) => other.event.id !== delivery.event.id;
-      this.#hold(delivery, 'waiting', { ms: fate.delayMs + OVERTAKE_WAIT_MS, scaled: false }, isReleasedBy);
-    } else if (fate.delayMs > 0) {
-      this.#hold(delivery, 'waiting', { ms: fate.delayMs, scaled: false });
-    } else this.#sendAfter(delivery, this.#parts.sending.retryDelaysMs[0] ?? 0);
+    if (fate.overtaken) delivery.faults.push('reorder');
+    // It waits only if no other waits to be overtaken: otherwise all would wait and be sent in order by their timers.
+    const waits = fate.overtaken && !this.#othersTo(delivery).some((other) => other.hold?.isToBeOvertaken);
+    const waitMs = fate.delayMs + (waits ? OVERTAKE_WAIT_MS : 0);
+    if (waitMs === 0) this.#sendAfter(delivery, this.#parts.sending.retryDelaysMs[0] ?? 0);
+    else {
+      const timer = setTimeout(() => this.#enqueue(delivery), waitMs);
+      delivery.outcome = 'waiting';
+      delivery.hold = { isToBeOvertaken: waits, cancelTimer: () => clearTimeout(timer) };
+    }
   }
 
-  /** The other unsettled deliveries to its registration. */
-  #toTheSameAddress(delivery: Delivery): Delivery[] {
+  /** The unsettled deliveries of other events to the same registration. */
+  #othersTo({ event, registration }: Delivery): Delivery[] {
     return [...this.#unsettled].filter(
-      (other) => other !== delivery && other.registration.id === delivery.registration.id,
+      (other) => other.event.id !== event.id && other.registration.id === registration.id,
     );
   }
 
   #sendAfter(delivery: Delivery, waitMs: number): void {
-    if (waitMs <= 0) this.#enqueue(delivery);
-    else this.#hold(delivery, 'retrying', { ms: waitMs, scaled: true });
-  }
-
-  /** Holds it back until the timer (null: none) ends, or `isReleasedBy` accepts another delivery that was attempted. */
-  #hold(
-    delivery: Delivery,
-    outcome: 'waiting' | 'retrying',
-    timer: { ms: number; scaled: boolean } | null,
-    isReleasedBy: (attempted: Delivery) => boolean = () => false,
-  ): void {
-    delivery.outcome = outcome;
-    const release = () => this.#enqueue(delivery);
-    const cancelTimer = timer === null ? () => {} : this.#parts.timers.after(timer.ms, release, timer);
-    delivery.hold = { isReleasedBy, cancelTimer };
+    if (waitMs <= 0) {
+      this.#enqueue(delivery);
+      return;
+    }
+    const cancelTimer = this.#parts.timers.after(waitMs, () => this.#enqueue(delivery));
+    delivery.outcome = 'retrying';
+    delivery.hold = { isToBeOvertaken: false, cancelTimer };
   }
 
   #enqueue(delivery: Delivery): void {
@@ -196,7 +184,7 @@ export class Deliveries {
     const { registration, body, attempts } = delivery;
     const { signal } = this.#stopping;
     if (isSettled(delivery) || signal.aborted) return;
-    const attempt = await sendOnce(registration, body, this.#parts.sending, signal);
+    const attempt = await sendOnce(registration, body, this.#parts.sending.deliveryTimeoutMs, signal);
     attempts.push(attempt);
     if (signal.aborted) return;
     const { status } = attempt;
@@ -205,8 +193,8 @@ export class Deliveries {
       this.announced.add(`${delivery.kind}/${delivery.recordId}`);
       this.#settle(delivery, 'delivered');
     } else this.#retry(delivery);
-    for (const other of this.#toTheSameAddress(delivery)) {
-      if (other.hold?.isReleasedBy(delivery)) this.#enqueue(other);
+    for (const other of this.#othersTo(delivery)) {
+      if (other.hold?.isToBeOvertaken) this.#enqueue(other);
     }
   }
 
@@ -215,10 +203,7 @@ export class Deliveries {
     if (isSettled(delivery)) return;
     const baseMs = this.#parts.sending.retryDelaysMs[delivery.attempts.length];
     if (baseMs === undefined) this.#settle(delivery, 'abandoned');
-    else {
-      const random = this.#parts.random.fork(`${delivery.id}/${delivery.attempts.length}`);
-      this.#sendAfter(delivery, retryDelayMs(baseMs, random.next()));
-    }
+    else this.#sendAfter(delivery, retryDelayMs(baseMs, Math.random()));
   }
 
   #disable(registration: Registration): void {

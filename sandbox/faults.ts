@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MiddlewareHandler } from 'hono';
 import { z } from 'zod';
-import { patchOf } from './places.ts';
 import { Problem } from './problems.ts';
-import type { Random } from './random.ts';
+import { between, chance, pick } from './random.ts';
 import { MAX_STALE_MS } from './state.ts';
 
 /** Longer than any mirror's consistency window, but short enough to end within minutes. */
@@ -22,8 +21,7 @@ export const faultsSchema = z.strictObject({
   /** Probability that a delivery waits before its first attempt, and the bounds of that wait. */
   delay: z
     .strictObject({ probability, minMs: milliseconds(MAX_DELAY_MS), maxMs: milliseconds(MAX_DELAY_MS) })
-    .refine(({ minMs, maxMs }) => minMs <= maxMs, 'minMs must not be above maxMs')
-    .refine(({ probability, maxMs }) => probability === 0 || maxMs > 0, 'a delay needs minMs and maxMs'),
+    .refine(({ minMs, maxMs }) => minMs <= maxMs, 'minMs must not be above maxMs'),
   /** Each read shows the state at a random moment up to this long ago. */
   staleMs: milliseconds(MAX_STALE_MS),
   /** Probability that an API request is answered 5xx, before it has any effect. */
@@ -32,13 +30,13 @@ export const faultsSchema = z.strictObject({
   rateLimit: z.number().positive().nullable(),
   /** Probability that an API request is not answered. */
   hang: probability,
-  /** Probability that a page of a list lacks rows at its end, which meta.total still counts. */
-  truncatedPages: probability,
-  payloads: z.enum(['full', 'thin']),
 });
 export type Faults = z.infer<typeof faultsSchema>;
 
-export const faultsPatchSchema = patchOf(faultsSchema);
+/** What can change while the sandbox runs. It is read for each request and event, and never copied. */
+export interface Settings {
+  faults: Faults;
+}
 
 export const NO_FAULTS: Faults = {
   drop: 0,
@@ -49,8 +47,6 @@ export const NO_FAULTS: Faults = {
   errorRate: 0,
   rateLimit: null,
   hang: 0,
-  truncatedPages: 0,
-  payloads: 'full',
 };
 
 /** What happens to one delivery on its way. `copies` includes the first one. */
@@ -61,14 +57,12 @@ export interface Fate {
   overtaken: boolean;
 }
 
-export const UNDISTURBED: Fate = { drop: false, copies: 1, delayMs: 0, overtaken: false };
-
-export function drawFate({ drop, duplicate, delay, reorder }: Faults, random: Random): Fate {
+export function drawFate({ drop, duplicate, delay, reorder }: Faults): Fate {
   return {
-    drop: random.chance(drop),
-    copies: random.chance(duplicate) ? 2 : 1,
-    delayMs: random.chance(delay.probability) ? random.between(delay.minMs, delay.maxMs) : 0,
-    overtaken: random.chance(reorder),
+    drop: chance(drop),
+    copies: chance(duplicate) ? 2 : 1,
+    delayMs: chance(delay.probability) ? between(delay.minMs, delay.maxMs) : 0,
+    overtaken: chance(reorder),
   };
 }
 
@@ -79,11 +73,7 @@ const ERROR_STATUSES = [500, 502, 503] as const;
 const UNAVAILABLE_RETRY_SECONDS = 1;
 
 /** As the faults say, answers 429 or 5xx or not at all, before the request has any effect. */
-export function restFaults(
-  settings: { readonly faults: Faults },
-  random: Random,
-  stopping: AbortSignal,
-): MiddlewareHandler {
+export function restFaults(settings: Readonly<Settings>, stopping: AbortSignal): MiddlewareHandler {
   const bucket = new TokenBucket();
   return async function restFaults(context, next) {
     const { rateLimit, errorRate, hang } = settings.faults;
@@ -93,13 +83,13 @@ export function restFaults(
         'retry-after': String(waitSeconds),
       });
     }
-    if (random.chance(hang)) {
+    if (chance(hang)) {
       const signal = AbortSignal.any([context.req.raw.signal, stopping]);
       await sleep(HANG_MS, undefined, { signal }).catch(() => undefined);
       throw new Problem(504, 'timed_out', 'The sandbox was told to hang.');
     }
-    if (random.chance(errorRate)) {
-      const status = random.pick(ERROR_STATUSES)!;
+    if (chance(errorRate)) {
+      const status = pick(ERROR_STATUSES)!;
       const retry = status === 503 ? { 'retry-after': String(UNAVAILABLE_RETRY_SECONDS) } : undefined;
       throw new Problem(status, 'injected_error', 'The sandbox was told to fail.', retry);
     }
@@ -108,7 +98,7 @@ export function restFaults(
 }
 
 /** Holds the requests of one minute and is refilled evenly. The limit may change between calls. */
-export class TokenBucket {
+class TokenBucket {
   #tokens = 0;
   #filledAtMs: number | null = null;
 

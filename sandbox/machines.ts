@@ -63,13 +63,9 @@ export const MACHINES: Readonly<Record<Kind, Machine>> = {
   },
 };
 
-/** The words of the event types for create and delete. */
-const ALIASES: Readonly<Record<string, string>> = { identify: 'create', add: 'create', remove: 'delete' };
-
 /** Null when the kind has no such operation. */
 export function operationNamed(kind: Kind, name: string): Operation | null {
-  const canonical = Object.hasOwn(ALIASES, name) ? ALIASES[name]! : name;
-  return Object.hasOwn(MACHINES[kind], canonical) ? MACHINES[kind][canonical]! : null;
+  return Object.hasOwn(MACHINES[kind], name) ? MACHINES[kind][name]! : null;
 }
 
 export function isAllowed(operation: Operation, status: unknown): boolean {

@@ -43,11 +43,20 @@ function invalidJson(): Problem {
   return new Problem(400, 'invalid_json', 'The request body is not JSON.');
 }
 
-/** The problem for anything that a handler threw. An unknown error becomes a 500. */
+/** The problem for anything that a handler or one of hono's middlewares threw. An unknown error becomes a 500. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof HTTPException) {
-    // hono throws 400 for a body that does not parse and 415 for one that is not JSON by its type.
+    const challenge = error.res?.headers.get('www-authenticate');
+    if (challenge) {
+      const how = challenge.startsWith('Basic') ? 'SANDBOX_TOKEN as the password' : 'valid credentials';
+      const detail = `Send ${how}, or as Authorization: Bearer …`;
+      return new Problem(401, 'unauthorized', detail, { 'www-authenticate': challenge });
+    }
+    if (error.status === 403) {
+      const detail = 'It takes nothing from other sites. A program sends Content-Type: application/json.';
+      return new Problem(403, 'foreign_origin', detail);
+    }
     if (error.status === 400) return invalidJson();
     if (error.status === 415) {
       return new Problem(415, 'unsupported_media_type', 'Send the body as application/json.');

@@ -10,8 +10,7 @@ interface RecordNames {
   /** In the OpenAPI document, and below `/v1`. */
   type: string;
   path: string;
-  /** In seed files and in the state. They also replace `{kind}` and `{kinds}` in an envelope. */
-  one: string;
+  /** In seed files and in the state. */
   section: 'policies' | 'riskAssessments' | 'vendors';
   /** The field that holds a record's id in the API's answers, and in an event's data. */
   idField: string;
@@ -27,7 +26,6 @@ export const NAMES = {
     title: 'Policies',
     type: 'Policy',
     path: '/policies',
-    one: 'policy',
     section: 'policies',
     idField: 'policyId',
     eventIdField: 'policyId',
@@ -39,7 +37,6 @@ export const NAMES = {
     title: 'Risk assessments',
     type: 'RiskAssessment',
     path: '/risk-assessments',
-    one: 'riskAssessment',
     section: 'riskAssessments',
     idField: 'id',
     eventIdField: 'riskAssessmentId',
@@ -51,7 +48,6 @@ export const NAMES = {
     title: 'Vendors',
     type: 'Vendor',
     path: '/vendors',
-    one: 'vendor',
     section: 'vendors',
     idField: 'id',
     eventIdField: 'vendorId',
@@ -80,4 +76,15 @@ export function flawOf(kind: Kind, record: JsonObject): string | null {
   // A reader that uses the names of the specification would find the wrong id.
   const others = DEFAULT_ID_POINTERS[kind].filter((pointer) => pointer !== NAMES[kind].idField);
   return `has another id besides ${id}, in one of: ${others.join(', ')}.`;
+}
+
+/**
+ * What an event says of its record. Policy events have the four fields of the specification. It does not show risk and vendor
+ * events: they have the whole record here, with its id in a field that names the kind.
+ */
+export function eventData(kind: Kind, record: JsonObject): JsonObject {
+  const { idField, eventIdField } = NAMES[kind];
+  const { [idField]: id, ...rest } = record;
+  if (kind !== 'policy') return { [eventIdField]: id, ...rest };
+  return { [eventIdField]: id, name: rest.name, version: rest.version, status: rest.status };
 }

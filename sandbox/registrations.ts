@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { coverageOf, patternSelects, registrationRequestSchema } from '../src/compliance/registration.ts';
 import { isLoopbackHost } from './access.ts';
 import { Problem } from './problems.ts';
-import type { Random } from './random.ts';
+import { newId } from './random.ts';
 
 export interface Registration {
   id: string;
@@ -39,12 +39,10 @@ export const registrationBodySchema = registrationRequestSchema
 
 export class Registrations {
   readonly #registrations: Registration[] = [];
-  readonly #random: Random;
   readonly #defaultSecret: string | null;
 
   /** `defaultSecret` null: one is made for each registration. */
-  constructor(random: Random, defaultSecret: string | null) {
-    this.#random = random;
+  constructor(defaultSecret: string | null) {
     this.#defaultSecret = defaultSecret;
   }
 
@@ -53,7 +51,7 @@ export class Registrations {
       throw new Problem(422, 'limit_reached', `There can be at most ${MAX_REGISTRATIONS} registrations.`);
     }
     const registration: Registration = {
-      id: this.#random.id('webhook-'),
+      id: newId('webhook-'),
       url: request.url,
       events: request.events,
       description: request.description,

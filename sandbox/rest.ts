@@ -1,10 +1,11 @@
 import { createRoute, OpenAPIHono, z } from '@hono/zod-openapi';
 import type { Context, MiddlewareHandler } from 'hono';
+import type { Meta } from '../src/compliance/envelope.ts';
 import type { Kind } from '../src/compliance/kinds.ts';
-import { restFaults } from './faults.ts';
+import { restFaults, type Settings } from './faults.ts';
 import { MACHINES } from './machines.ts';
 import { Problem, unfit } from './problems.ts';
-import type { Random } from './random.ts';
+import { between } from './random.ts';
 import { NAMES } from './records.ts';
 import { type Registrations, registrationBodySchema } from './registrations.ts';
 import {
@@ -14,22 +15,31 @@ import {
   problemSchema,
   registrationAnswerSchema,
 } from './schemas.ts';
-import { listAnswer, pageOf, recordAnswer, registrationAnswer, shapedRecord, shownId } from './shaping.ts';
-import type { Settings, Upstream } from './upstream.ts';
+import type { Upstream } from './upstream.ts';
 
 interface RestParts {
   upstream: Upstream;
   registrations: Registrations;
   settings: Settings;
-  random: Random;
   authenticate: MiddlewareHandler;
   stopping: AbortSignal;
 }
 
-/** Checked by `pageOf`, which knows the present names and the first number. */
-const pageNumber = z.string().optional().openapi({ type: 'integer', minimum: 1 });
+const DEFAULT_PAGE_SIZE = 20;
+/** A request for more rows gets this many. */
+const MAX_PAGE_SIZE = 100;
+
+/** Takes only digits: `1e3`, ` 5` and `0x10` are mistakes of the sender. */
+const countingNumber = z
+  .string()
+  .regex(/^0*[1-9]\d{0,8}$/, 'a whole number from 1 on')
+  .transform(Number)
+  .openapi({ type: 'integer', minimum: 1 });
 /** Section 4, notes: the specification does not show the parameters, so they have the names in `meta`. */
-const pageQuery = z.object({ page: pageNumber, perPage: pageNumber });
+const pageQuery = z.object({
+  page: countingNumber.default(1),
+  perPage: countingNumber.default(DEFAULT_PAGE_SIZE),
+});
 const id = z.string().min(1).meta({ description: 'The record’s identifier.' });
 
 const problem = (description: string) => ({
@@ -89,10 +99,10 @@ function routeOf({ path, operationId, summary, body, answer: [description, schem
 
 /** The seven operations of the specification, below `/v1`. */
 export function restRoutes(parts: RestParts): OpenAPIHono {
-  const { upstream, registrations, settings, random } = parts;
+  const { upstream, registrations, settings } = parts;
 
   /** The moment whose state this request sees. */
-  const asOfMs = () => upstream.state.now() - random.between(0, settings.faults.staleMs);
+  const asOfMs = () => upstream.state.now() - between(0, settings.faults.staleMs);
   const sent = (c: Context) => c.req.valid('json' as never);
 
   const lists = (kind: 'policy' | 'vendor'): Operation => ({
@@ -102,11 +112,7 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     answer: [`A page of ${NAMES[kind].section}.`, LIST_SCHEMAS[kind]],
     run(c) {
       const records = upstream.state.list(kind, asOfMs());
-      const { rows, meta } = pageOf(records, c.req.query(), settings.shapes.paging);
-      const isTruncated = random.chance(settings.faults.truncatedPages) && rows.length > 0;
-      const shown = isTruncated ? rows.slice(0, random.integer(0, rows.length - 1)) : rows;
-      const shaped = shown.map((record) => shapedRecord(kind, record, 'rows', settings.shapes));
-      return c.json(listAnswer(kind, shaped, meta, settings.shapes));
+      return c.json(pageOf(records, c.req.valid('query' as never)));
     },
   });
 
@@ -116,10 +122,9 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     summary: `Fetch a ${NAMES[kind].name}`,
     answer: [`The ${NAMES[kind].name}.`, ANSWER_SCHEMAS[kind]],
     run(c) {
-      const record = upstream.state.get(kind, upstream.idShownAs(kind, c.req.param('id')!), asOfMs());
+      const record = upstream.state.get(kind, c.req.param('id')!, asOfMs());
       if (record === null) throw new Problem(404, 'not_found', `There is no ${kind} with this id.`);
-      const shaped = shapedRecord(kind, record, 'read', settings.shapes);
-      return c.json(recordAnswer(kind, shaped, settings.shapes));
+      return c.json(answerWith(record));
     },
   });
 
@@ -134,11 +139,8 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     run(c) {
       const change = upstream.apply({ kind, op: 'create', fields: sent(c) });
       upstream.announce(change);
-      // It always has its id, even if the answers of GET by id have none.
-      const record = shapedRecord(kind, change.record!, 'rows', settings.shapes);
-      const id = encodeURIComponent(shownId(kind, change.id, settings.shapes));
-      const headers = kind === 'risk_assessment' ? { location: `/v1${NAMES[kind].path}/${id}` } : undefined;
-      return c.json(recordAnswer(kind, record, settings.shapes), 201, headers);
+      const location = `/v1${NAMES[kind].path}/${encodeURIComponent(change.id)}`;
+      return c.json(answerWith(change.record), 201, kind === 'risk_assessment' ? { location } : undefined);
     },
   });
 
@@ -149,9 +151,8 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     body: registrationBodySchema,
     answer: ['The registration, with its signing secret.', registrationAnswerSchema],
     run(c) {
-      const registration = registrations.add(sent(c));
-      const number = registrations.list().length;
-      return c.json(registrationAnswer(registration, number, settings.shapes.registration), 201);
+      const { disabled: _, ...registration } = registrations.add(sent(c));
+      return c.json({ data: registration }, 201);
     },
   };
 
@@ -161,7 +162,7 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     },
   });
   routes.use(parts.authenticate);
-  routes.use(restFaults(settings, random, parts.stopping));
+  routes.use(restFaults(settings, parts.stopping));
   const operations = [
     lists('policy'),
     creates('policy'),
@@ -171,7 +172,21 @@ export function restRoutes(parts: RestParts): OpenAPIHono {
     reads('vendor'),
     registers,
   ];
-  // The type of the answer is not checked, because shapes change it.
+  // One type cannot say which of the answers belongs to which of the routes.
   for (const operation of operations) routes.openapi(routeOf(operation), operation.run as never);
   return routes;
+}
+
+const answerWith = (record: unknown) => ({ data: record, meta: { page: 1, perPage: 1, total: 1 } });
+
+function pageOf<Row>(
+  records: readonly Row[],
+  asked: { page: number; perPage: number },
+): { data: Row[]; meta: Meta } {
+  const perPage = Math.min(asked.perPage, MAX_PAGE_SIZE);
+  const start = (asked.page - 1) * perPage;
+  return {
+    data: records.slice(start, start + perPage),
+    meta: { page: asked.page, perPage, total: records.length },
+  };
 }

@@ -10,21 +10,20 @@ import { methodNotAllowed } from 'hono/method-not-allowed';
 import { KINDS } from '../src/compliance/kinds.ts';
 import { describeError, UsageError } from '../src/platform/errors.ts';
 import { authenticate, requireLoopbackName, requireToken, urlOf } from './access.ts';
-import { controlRoutes } from './controls.ts';
+import { controlRoutes, type SandboxParts } from './controls.ts';
 import { Deliveries } from './deliveries.ts';
 import { consentRoutes } from './oauth/consent.tsx';
 import { Grants } from './oauth/grants.ts';
 import { tokenRoutes } from './oauth/tokens.ts';
-import { type GivenOptions, isMadeSecret, resolveOptions, type SandboxOptions } from './options.ts';
+import { type GivenOptions, resolveOptions, type SandboxOptions } from './options.ts';
 import { assetRoutes } from './page/assets.ts';
-import { pageRoutes } from './page/routes.tsx';
+import { pageRoutes } from './page/page.tsx';
 import { Problem, problemResponse, toProblem } from './problems.ts';
-import { type Random, seededRandom } from './random.ts';
 import { NAMES } from './records.ts';
 import { Registrations } from './registrations.ts';
 import { restRoutes } from './rest.ts';
 import { Scenarios } from './scenarios.ts';
-import { describeDeliveries, openApiDocument } from './schemas.ts';
+import { openApiDocument } from './schemas.ts';
 import { RecordState } from './state.ts';
 import { ScaledTimers } from './time.ts';
 import { Upstream } from './upstream.ts';
@@ -37,33 +36,27 @@ export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
 export async function startSandbox(given: GivenOptions = {}) {
   const options = resolveOptions(given);
   const stopping = new AbortController();
-  const timers = new ScaledTimers(options.timeScale);
-  const random = seededRandom(options.seedNumber);
-  const { app, deliveries, scenarios } = assemble(options, random, timers, stopping.signal);
-
-  const server = createServer(getRequestListener(app.fetch));
+  const parts = partsOf(options);
+  const { scenarios, upstream } = parts;
+  const server = createServer(getRequestListener(assemble(options, parts, stopping.signal).fetch));
   await listen(server, options);
   const { port } = server.address() as AddressInfo;
-  let closing: Promise<void> | null = null;
   const close = async () => {
     stopping.abort();
     await scenarios.stop();
-    timers.clear();
-    await deliveries.stop();
+    await upstream.deliveries.stop();
     const closed = once(server, 'close');
     server.close();
     server.closeAllConnections();
     await closed;
   };
-  const { apiKeys, oauth, seedNumber } = options;
+  let closing: Promise<void> | null = null;
   return {
     /** Without a path: the API is below `/v1`, OAuth below `/oauth`, the controls below `/_sandbox`. */
     url: urlOf(options.host, port),
-    port,
-    /** The given ones, or those that were made for this run. */
-    apiKeys,
-    oauth,
-    seedNumber,
+    options,
+    /** For who runs it in his own process. */
+    parts,
     /** Cuts open connections and forgets deliveries still to be sent. */
     close: () => {
       closing ??= close();
@@ -72,46 +65,38 @@ export async function startSandbox(given: GivenOptions = {}) {
   };
 }
 
-function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers, stopping: AbortSignal) {
-  const atStart = { faults: options.faults, shapes: options.shapes };
-  const settings = { ...atStart };
+function partsOf(options: SandboxOptions): SandboxParts {
+  const timers = new ScaledTimers(options.timeScale);
+  const settings = { faults: options.faults };
   const state = new RecordState();
   for (const kind of KINDS) {
     for (const record of options.seed[NAMES[kind].section]) state.seed(kind, record);
   }
-  const registrations = new Registrations(random.fork('registrations'), options.signing.secret);
+  const registrations = new Registrations(options.webhookSecret);
   const deliveries = new Deliveries({
     sending: options,
     registrations,
     settings,
     timers,
-    random: random.fork('deliveries'),
   });
-  const upstream = new Upstream({ state, deliveries, settings, random: random.fork('upstream') });
-  const scenarios = new Scenarios(upstream, random.fork('scenarios'));
-
-  const { oauth, seedNumber, token } = options;
-  const grants = new Grants(oauth.accessTokenSeconds);
-  const parts = {
+  const upstream = new Upstream(state, deliveries);
+  return {
     upstream,
     registrations,
     settings,
-    atStart,
-    scenarios,
+    scenarios: new Scenarios(upstream, settings),
     timers,
-    seedNumber,
-    random: random.fork('trigger'),
   };
+}
 
+function assemble(options: SandboxOptions, parts: SandboxParts, stopping: AbortSignal): Hono {
+  const { oauth, token } = options;
+  const grants = new Grants(oauth.accessTokenSeconds);
   const rest = restRoutes({
-    upstream,
-    registrations,
-    settings,
+    ...parts,
     stopping,
-    random: random.fork('rest'),
     authenticate: authenticate(options.apiKeys, (token) => grants.scopesOf(token)),
   });
-  describeDeliveries(rest, options.signing.header);
 
   const app = new Hono();
   if (token === null) app.use(requireLoopbackName);
@@ -138,14 +123,14 @@ function assemble(options: SandboxOptions, random: Random, timers: ScaledTimers,
   app.route('/oauth', tokenRoutes(oauth, grants));
   app.route('/_sandbox', controlRoutes(parts));
   app.route('/', assetRoutes());
-  app.route('/', pageRoutes(parts, stopping));
+  app.route('/', pageRoutes(parts));
   app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
   app.onError((error, c) => {
     const problem = toProblem(error);
     if (problem.code === 'internal_error') console.error(error);
     return problemResponse(c, problem);
   });
-  return { app, deliveries, scenarios };
+  return app;
 }
 
 /** A decoder would replace invalid bytes by U+FFFD, so the stored record would differ from the sent one. */
@@ -170,24 +155,24 @@ async function listen(server: Server, { host, port }: SandboxOptions): Promise<v
   } catch (error) {
     throw new UsageError(
       `The sandbox cannot listen on ${host}:${port}: ${describeError(error)}`,
-      'Set SANDBOX_HOST or SANDBOX_PORT.',
+      'Choose another address with --host or --port.',
     );
   }
 }
 
 /** Lines with what a person needs to use the sandbox, with the keys and secrets that were made for this run. */
-export function introduction(sandbox: Sandbox, given: GivenOptions): string[] {
-  const { application, serviceAccounts } = sandbox.oauth;
-  const keys = given.apiKeys === undefined ? [`API key: ${sandbox.apiKeys[0]}`] : [];
-  // Settings may give only a part of a client. A made secret is recognised by its beginning.
-  const shown = (secret: string) => (isMadeSecret(secret) ? `, secret ${secret}` : '');
+export function introduction({ url, options }: Sandbox, given: GivenOptions): string[] {
+  const { application, serviceAccounts } = options.oauth;
   return [
-    `Sandbox: ${sandbox.url}/v1`,
-    `Page: ${sandbox.url}/`,
-    ...keys,
-    `OAuth: ${sandbox.url}, client ${application.id}${shown(application.secret)}, redirects to ${application.redirectUri}`,
-    ...serviceAccounts.map(
-      ({ id, secret, scopes }) => `Service account: ${id}${shown(secret)}, scopes ${scopes.join(' ')}`,
-    ),
+    `Sandbox: ${url}/v1`,
+    `Page: ${url}/`,
+    ...(given.apiKeys === undefined ? [`API key: ${options.apiKeys[0]}`] : []),
+    `OAuth: ${url}, client ${application.id}`,
+    `  redirects to ${application.redirectUri}`,
+    `  secret of ${application.id}: ${application.secret}`,
+    ...serviceAccounts.flatMap(({ id, secret, scopes }) => [
+      `Service account: ${id}, scopes ${scopes.join(' ')}`,
+      `  secret of ${id}: ${secret}`,
+    ]),
   ];
 }

@@ -1,191 +1,114 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { KINDS, type Kind } from '../src/compliance/kinds.ts';
-import type { JsonObject } from '../src/compliance/pointers.ts';
-import type { EventAbout } from './deliveries.ts';
-import { type Fate, UNDISTURBED } from './faults.ts';
-import { runLively } from './lively.ts';
-import { isAllowed, nextVersion, operationNamed } from './machines.ts';
-import { Problem } from './problems.ts';
-import type { Random } from './random.ts';
+import { nextMutation } from './changes.ts';
+import { type Faults, NO_FAULTS, type Settings } from './faults.ts';
+import { between } from './random.ts';
 import { recordId } from './records.ts';
-import { shownId } from './shaping.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Changes of one record, and the fate of each event, with words for it. Null: the event is not sent. */
-interface Story {
-  kind: Kind;
-  steps: { op: string; fields?: (record: JsonObject | null) => JsonObject; fate: [string, Fate] | null }[];
-  /** The second event arrives first, and the first one has a later `created`. */
-  isOvertaken?: boolean;
-}
+/** What goes wrong while a scenario makes its changes. */
+const FAULTS = {
+  'good day': NO_FAULTS,
+  /** Each way in which a delivery can go wrong, and an API that fails now and then and lags a little behind. */
+  'bad day': {
+    ...NO_FAULTS,
+    drop: 0.15,
+    duplicate: 0.15,
+    delay: { probability: 0.25, minMs: 100, maxMs: 1_500 },
+    reorder: 0.15,
+    staleMs: 200,
+    errorRate: 0.02,
+  },
+  /** The service goes on inside, but nothing comes out: its API fails, and its deliveries are lost. */
+  outage: { ...NO_FAULTS, drop: 1, errorRate: 1 },
+} as const satisfies Record<string, Faults>;
 
-const DROPPED: [string, Fate] = ['dropped', { ...UNDISTURBED, drop: true }];
-const THRICE: [string, Fate] = ['delivered 3 times', { ...UNDISTURBED, copies: 3 }];
+const LASTING = ['good day', 'bad day', 'outage'] as const;
+export const SCENARIO_NAMES = [...LASTING, 'mass deletion'] as const;
 
-/** The older event's `created` is later by this much. A mirror that relies on that field ends with the older state. */
-const CLOCK_SKEW_MS = 1_500;
-
-/** Each stages one way in which a mirror can go wrong, whatever faults are set. Those with a parameter work for any kind. */
-const STORIES = {
-  'lost-policy-delete': () => ({ kind: 'policy', steps: [{ op: 'delete', fate: DROPPED }] }),
-  'lost-vendor-removal': () => ({ kind: 'vendor', steps: [{ op: 'delete', fate: DROPPED }] }),
-  'overtaken-update': (kind = 'policy') => ({
-    kind,
-    steps: [
-      { op: UPDATES[kind][0], fields: edit(kind, 'first'), fate: ['arrives last', UNDISTURBED] },
-      { op: UPDATES[kind][1], fields: edit(kind, 'second'), fate: ['arrives first', UNDISTURBED] },
-    ],
-    isOvertaken: true,
-  }),
-  'lost-identification': () => ({
-    kind: 'risk_assessment',
-    steps: [
-      { op: 'create', fields: assessment('Assessment whose first event is lost'), fate: DROPPED },
-      { op: 'assess', fields: () => ({ likelihood: 3, impact: 3 }), fate: ['delivered', UNDISTURBED] },
-    ],
-  }),
-  'unannounced-assessment': () => ({
-    kind: 'risk_assessment',
-    steps: [{ op: 'create', fields: assessment('Assessment without an event'), fate: null }],
-  }),
-  'duplicate-delivery': (kind = 'vendor') => ({
-    kind,
-    steps: [{ op: UPDATES[kind][0], fields: edit(kind, 'only'), fate: THRICE }],
-  }),
-} satisfies Record<string, (kind?: Kind) => Story>;
-
-/** Two operations that a record of the kind allows one after the other. */
-const UPDATES = {
-  policy: ['update', 'update'],
-  risk_assessment: ['assess', 'mitigate'],
-  vendor: ['update', 'update'],
-} as const;
-
-const assessment = (name: string) => () => ({ name, category: 'Operations' });
-
-/** Events show some of the fields (a policy's name and version); only the API shows others (its owner). */
-const edit = (kind: Kind, which: string) => (record: JsonObject | null) => {
-  if (kind === 'risk_assessment') return { note: `${which} assessment` };
-  if (kind === 'vendor') return { contact: `${which}-contact@vendor.example` };
-  return {
-    name: `${String(record?.name).replace(/ \((?:first|second|only) edit\)$/, '')} (${which} edit)`,
-    version: nextVersion(String(record?.version)),
-    owner: `${which} owner`,
-  };
-};
-
-export const STORY_NAMES = Object.keys(STORIES) as (keyof typeof STORIES)[];
-
+const MAX_SECONDS = 86_400;
+const DEFAULT_SECONDS = 30;
 /** With more changes, the pauses would be shorter than a timer can be. */
 const MAX_PER_SECOND = 500;
-const DEFAULT_PER_SECOND = 5;
+const DEFAULT_PER_SECOND = 4;
+const MAX_WAIT_MS = 600_000;
+/** The pause between two changes differs from its average by up to this share. */
+const PAUSE_SPREAD = 0.5;
+/** The part of the vendors that a mass deletion deletes: more than a mirror should believe without asking. */
+const MASS = 0.75;
 
 export const scenarioSchema = z.union(
   [
     z.strictObject({
-      name: z.literal('lively'),
+      name: z.enum(LASTING),
+      seconds: z.number().positive().max(MAX_SECONDS).default(DEFAULT_SECONDS),
       perSecond: z.number().positive().max(MAX_PER_SECOND).default(DEFAULT_PER_SECOND),
     }),
-    z.strictObject({ name: z.literal('stop') }),
-    z.strictObject({
-      name: z.enum(STORY_NAMES),
-      kind: z.enum(KINDS).optional(),
-      // The record's id as readers see it; absent: a random record.
-      id: z.string().optional(),
-    }),
+    z.strictObject({ name: z.literal('mass deletion') }),
+    // Waits so long for the deliveries that are still under way.
+    z.strictObject({ name: z.literal('stop'), waitMs: z.int().min(0).max(MAX_WAIT_MS).default(0) }),
   ],
-  `one of lively (perSecond), stop, ${STORY_NAMES.join(', ')} (kind, id)`,
+  `one of ${LASTING.join(', ')} (seconds, perSecond), mass deletion, stop (waitMs)`,
 );
 
-/** Runs at most one lively loop, and plays the stories. */
+/** Plays at most one scenario at a time. A new one ends the one before. */
 export class Scenarios {
   readonly #upstream: Upstream;
-  readonly #random: Random;
-  /** Records (`kind/id`) that are not changed again, because a later change could repair what a story broke. */
-  readonly #reserved = new Set<string>();
-  #lively: { perSecond: number; controller: AbortController; done: Promise<void> } | null = null;
+  readonly #settings: Settings;
+  #running: { name: string; until: string; controller: AbortController; done: Promise<void> } | null = null;
 
-  constructor(upstream: Upstream, random: Random) {
+  constructor(upstream: Upstream, settings: Settings) {
     this.#upstream = upstream;
-    this.#random = random;
+    this.#settings = settings;
   }
 
-  get status(): { lively: { perSecond: number } | null } {
-    return { lively: this.#lively && { perSecond: this.#lively.perSecond } };
+  get running(): { name: string; until: string } | null {
+    return this.#running && { name: this.#running.name, until: this.#running.until };
   }
 
   async run(request: z.infer<typeof scenarioSchema>) {
+    await this.stop();
     if (request.name === 'stop') {
-      await this.stop();
-      return { name: 'stop' };
+      const quiet = await this.#upstream.deliveries.whenQuiet(request.waitMs);
+      return { name: request.name, quiet, ...this.#upstream.deliveries.open };
     }
-    if ('perSecond' in request) {
-      await this.stop();
-      this.#start(request.perSecond);
-      return { name: 'lively' };
-    }
-    return { name: request.name, ...this.#play(STORIES[request.name](request.kind), request.id) };
-  }
-
-  /** Stops the loop. Resolves after its last change. */
-  async stop(): Promise<void> {
-    const lively = this.#lively;
-    this.#lively = null;
-    lively?.controller.abort();
-    await lively?.done;
-  }
-
-  #start(perSecond: number): void {
+    if (request.name === 'mass deletion') return { name: request.name, deleted: this.#deleteMany() };
+    const { name, seconds, perSecond } = request;
     const controller = new AbortController();
-    const random = this.#random.fork('lively');
-    const done = runLively(this.#upstream, random, perSecond, this.#reserved, controller.signal);
-    this.#lively = { perSecond, controller, done };
+    const signal = AbortSignal.any([controller.signal, AbortSignal.timeout(seconds * 1000)]);
+    const until = new Date(Date.now() + seconds * 1000).toISOString();
+    this.#running = { name, until, controller, done: this.#play(FAULTS[name], perSecond, signal) };
+    return { name, until };
   }
 
-  /** Returns the story's record, and its events in the order in which they were made. */
-  #play({ kind, steps, isOvertaken = false }: Story, asked: string | undefined) {
-    const upstream = this.#upstream;
-    const isNew = steps[0]!.op === 'create';
-    let id = isNew ? undefined : this.#choose(kind, steps[0]!.op, asked);
-    const made = steps.map(({ op, fields, fate }) => {
-      const record = id === undefined ? null : upstream.state.get(kind, id);
-      const change = upstream.apply({ kind, op, id, fields: fields?.(record) });
-      id = change.id;
-      return { change, fate };
-    });
-    this.#reserved.add(`${kind}/${id}`);
-    let before: EventAbout | null = null;
-    const sent = (isOvertaken ? made.toReversed() : made).map(({ change, fate }) => {
-      if (fate === null) return [];
-      const late = isOvertaken && before !== null;
-      const options = late ? { clockSkewMs: CLOCK_SKEW_MS, afterEventId: before!.event.id } : {};
-      before = upstream.announce(change, { fate: fate[1], ...options });
-      if (before === null) return [];
-      const { type, created } = before.event;
-      return [{ id: before.event.id, type, created, fate: fate[0] }];
-    });
-    return {
-      records: [{ kind, id: String(shownId(kind, id!, upstream.shapes)) }],
-      events: (isOvertaken ? sent.toReversed() : sent).flat(),
-    };
+  /** Resolves after the last change, with the faults as they were before. */
+  async stop(): Promise<void> {
+    this.#running?.controller.abort();
+    await this.#running?.done;
   }
 
-  /** The record asked for, or a random one that allows `op` and that no story has used. */
-  #choose(kind: Kind, op: string, asked: string | undefined): string {
-    const { state, deliveries } = this.#upstream;
-    if (asked !== undefined) return this.#upstream.idShownAs(kind, asked);
-    const operation = operationNamed(kind, op)!;
-    const fitting = state
-      .list(kind)
-      .filter((record) => isAllowed(operation, record.status))
-      .map((record) => recordId(kind, record))
-      .filter((id) => !this.#reserved.has(`${kind}/${id}`));
-    // A mirror can know an assessment only after an event, and a story about an unknown one would show nothing.
-    const known = fitting.filter(
-      (id) => kind !== 'risk_assessment' || deliveries.announced.has(`${kind}/${id}`),
-    );
-    const chosen = this.#random.pick(known.length > 0 ? known : fitting);
-    if (chosen !== undefined) return chosen;
-    throw new Problem(409, 'no_such_record', `No ${kind} is left for this story; create one first.`);
+  async #play(faults: Faults, perSecond: number, signal: AbortSignal): Promise<void> {
+    const before = this.#settings.faults;
+    this.#settings.faults = faults;
+    while (!signal.aborted) {
+      const mutation = nextMutation(this.#upstream);
+      if (mutation !== null) this.#upstream.announce(this.#upstream.apply(mutation));
+      const waitMs = (1000 / perSecond) * between(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD);
+      await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+    }
+    this.#settings.faults = before;
+    this.#running = null;
+  }
+
+  /** Each with its event. */
+  #deleteMany(): string[] {
+    const vendors = this.#upstream.state.list('vendor');
+    const ids = vendors
+      .slice(0, Math.ceil(vendors.length * MASS))
+      .map((record) => recordId('vendor', record));
+    for (const id of ids) {
+      this.#upstream.announce(this.#upstream.apply({ kind: 'vendor', op: 'delete', id }));
+    }
+    return ids;
   }
 }

@@ -1,11 +1,11 @@
 import type { OpenAPIHono } from '@hono/zod-openapi';
 import { z } from 'zod';
 import { metaSchema } from '../src/compliance/envelope.ts';
-import { EVENT_TYPES, type EventType, type Kind, kindOfType } from '../src/compliance/kinds.ts';
+import type { Kind } from '../src/compliance/kinds.ts';
 import { SCOPES } from './access.ts';
 
 /**
- * The service's resources, answers and events, as the specification's tables give them. The sandbox validates with these
+ * The service's resources and answers, as the specification's tables give them. The sandbox validates with these
  * schemas and makes its OpenAPI document of them (`id` and `description` in `meta` are for the document). Unknown fields and
  * statuses are allowed everywhere: a service may say more than its specification.
  */
@@ -80,31 +80,6 @@ export const registrationAnswerSchema = answerOf(
   'WebhookRegistrationAnswer',
 );
 
-const eventData = <Field extends string>(id: string, field: Field) =>
-  z
-    .looseObject({ [field]: z.string().min(1) } as Record<Field, z.ZodString>)
-    .meta({ id, description: 'Assumed; the specification does not show it.' });
-
-/** Section 6: an event's data. The specification shows it only for policies; for others the name of the id is assumed. */
-const EVENT_DATA_SCHEMAS = {
-  policy: RECORD_SCHEMAS.policy,
-  risk_assessment: eventData('RiskEventData', 'riskAssessmentId'),
-  vendor: eventData('VendorEventData', 'vendorId'),
-} as const satisfies Record<Kind, z.ZodType>;
-
-const eventOf = (type: EventType) =>
-  z
-    .looseObject({
-      id: z.string().min(1),
-      type: z.literal(type),
-      created: z.iso.datetime(),
-      data: EVENT_DATA_SCHEMAS[kindOfType(type)!],
-    })
-    .meta({ id: `Event_${type.replace('.', '_')}` });
-
-/** Section 6, Delivery format. */
-const EVENTS = EVENT_TYPES.map((type) => ({ type, schema: eventOf(type) }));
-
 /** RFC 9457; section 7 shows no error at all. `code` is for programs, `detail` for people. */
 export const problemSchema = z
   .looseObject({
@@ -116,32 +91,6 @@ export const problemSchema = z
   })
   .meta({ id: 'Problem' });
 
-/** Section 6 of the specification: the twelve events, as the requests that their subscribers get. */
-export function describeDeliveries(routes: OpenAPIHono, signatureHeader: string): void {
-  const signature = z.string().meta({
-    description:
-      't=<unix time>, v1=<hex HMAC-SHA256 over "t.body" under the registration’s secret> (assumed)',
-  });
-  for (const { type, schema } of EVENTS) {
-    routes.openAPIRegistry.registerWebhook({
-      method: 'post',
-      path: type,
-      operationId: `deliver_${type.replace('.', '_')}`,
-      summary: `Delivery of ${type}`,
-      security: [],
-      request: {
-        headers: z.object({ [signatureHeader]: signature }),
-        body: { required: true, content: { 'application/json': { schema } } },
-      },
-      responses: {
-        '2XX': { description: 'Taken; it is not sent again.' },
-        410: { description: 'Nothing more is sent to this registration.' },
-        default: { description: 'It is sent again, signed anew, until the schedule ends.' },
-      },
-    });
-  }
-}
-
 /** OpenAPI 3.1, made of the routes. `origin`: where the reader has reached the sandbox. */
 export function openApiDocument(routes: OpenAPIHono, origin: string) {
   const document = routes.getOpenAPI31Document({
@@ -150,7 +99,7 @@ export function openApiDocument(routes: OpenAPIHono, origin: string) {
       title: 'Compliance service',
       version: 'v1',
       description:
-        'As the sandbox serves it. What the service’s specification leaves open is decided here, and marked as assumed. Switched to other shapes (/_sandbox/shapes), it answers in another form than this.',
+        'As the sandbox serves it. What the service’s specification leaves open is decided here, and marked as assumed.',
     },
     servers: [{ url: `${origin}/v1` }],
   });

@@ -7,7 +7,6 @@ import { describeError, UsageError } from '../src/platform/errors.ts';
 import { MACHINES } from './machines.ts';
 import { parseOrRefuse } from './problems.ts';
 import { flawOf, MAX_RECORDS_PER_KIND, NAMES } from './records.ts';
-import { idOfNumber } from './shaping.ts';
 
 const rows = z.array(z.looseObject({})).max(MAX_RECORDS_PER_KIND).default([]);
 const seedSchema = z.strictObject({ policies: rows, riskAssessments: rows, vendors: rows });
@@ -20,21 +19,14 @@ export type SeedData = z.infer<typeof seedSchema>;
  * @throws UsageError that names the file and the row.
  */
 export function loadSeed(path: string): SeedData {
-  const refusing = <T>(what: string, read: () => T, remedy?: string): T => {
-    try {
-      return read();
-    } catch (error) {
-      throw new UsageError(`SANDBOX_SEED: the file ${path} ${what}: ${describeError(error)}`, remedy);
-    }
-  };
-  const text = refusing('cannot be read', () => readFileSync(path, 'utf8'));
-  const document: unknown = refusing('is not JSON', () => parseJson(text));
-  const rows = refusing(
-    'does not have the expected shape',
-    () => parseOrRefuse(seedSchema, document),
-    'It is an object with the arrays policies, riskAssessments and vendors, each of objects.',
-  );
-  return refusing('cannot be used', () => normaliseSeed(rows));
+  try {
+    return normaliseSeed(parseOrRefuse(seedSchema, parseJson(readFileSync(path, 'utf8'))));
+  } catch (error) {
+    throw new UsageError(
+      `--seed: the file ${path} cannot be used: ${describeError(error)}`,
+      'It is a JSON object with the arrays policies, riskAssessments and vendors, each of objects.',
+    );
+  }
 }
 
 /** Gives each row its id, status and, for policies, version. @throws Error that names the row. */
@@ -86,8 +78,11 @@ function givenId(kind: Kind, row: JsonObject): string | null {
   return typeof value === 'string' ? value : (wholeNumber(value) ?? '');
 }
 
+/** Ids that are made from a place in a seed have at least this many digits. */
+const ID_DIGITS = 4;
+
 function freeId(kind: Kind, place: number, taken: Set<string>): string {
-  let id = idOfNumber(kind, place);
+  let id = NAMES[kind].idPrefix + String(place).padStart(ID_DIGITS, '0');
   while (taken.has(id)) id += 'x';
   taken.add(id);
   return id;
@@ -101,111 +96,65 @@ export const daysFrom = (today: Date, days: number): string =>
 
 /** What the sandbox holds without a seed file, with dates around `today`. Every company is invented. */
 export function builtinSeed(today: Date): SeedData {
-  const policy = (name: string, version: string, status: string, owner: string, reviewInDays: number) => ({
-    name,
-    version,
-    status,
-    owner,
-    category: POLICY_CATEGORIES[owner] ?? 'Governance',
-    ...(status === 'approved' ? { approver: 'Management board' } : {}),
-    effectiveAt: daysFrom(today, reviewInDays - YEAR_DAYS),
-    nextReviewAt: daysFrom(today, reviewInDays),
-    reviewIntervalMonths: 12,
-  });
-
-  /** `dueInDays`: when its treatment is due; null: the risk is accepted. */
-  const assessment = (
-    name: string,
-    category: string,
-    status: string,
-    [likelihood, impact, residualScore]: readonly [number, number, number],
-    dueInDays: number | null,
-  ) => ({
-    name,
-    category,
-    status,
-    likelihood,
-    impact,
-    residualScore,
-    owner: RISK_OWNERS[category] ?? category,
-    treatment: dueInDays === null ? 'accept' : 'mitigate',
-    ...(dueInDays === null ? {} : { dueDate: daysFrom(today, dueInDays) }),
-    nextReviewAt: daysFrom(today, (dueInDays ?? 0) + 90),
-  });
-
-  /** `riskAssessmentId`: the vendor's assessment. A mirror that gets no event about the assessment can find it only here. */
-  const vendor = (
-    name: string,
-    category: string,
-    status: string,
-    [tier, criticality, dataAccess, country]: readonly [number, string, string, string],
-    endsInDays: number,
-    riskAssessmentId?: string,
-  ) => ({
-    name,
-    category,
-    status,
-    tier,
-    criticality,
-    dataAccess,
-    country,
-    owner: 'Procurement',
-    processesPersonalData: dataAccess === 'personal',
-    contractEnds: daysFrom(today, endsInDays),
-    nextReviewAt: daysFrom(today, endsInDays - 60),
-    ...(riskAssessmentId === undefined ? {} : { riskAssessmentId }),
-  });
-
+  const inDays = (days: number) => daysFrom(today, days);
   return {
-    policies: [
-      policy('Access control', '2.1', 'approved', 'Security', 40),
-      policy('Acceptable use of devices', '1.3', 'approved', 'People', 190),
-      policy('Backup and restoration', '1.0', 'in_review', 'Engineering', -5),
-      policy('Business continuity', '3.0', 'approved', 'Operations', -20),
-      policy('Change management', '1.2', 'draft', 'Engineering', 300),
-      policy('Cryptography and key management', '1.0', 'draft', 'Security', 330),
-      policy('Data classification', '2.0', 'approved', 'Legal', 75),
-      policy('Data retention and disposal', '1.1', 'in_review', 'Legal', 10),
-      policy('Incident response', '4.2', 'approved', 'Security', 150),
-      policy('Remote work', '1.0', 'archived', 'People', -200),
-      policy('Supplier management', '2.3', 'approved', 'Procurement', 25),
-      policy('Vulnerability management', '1.4', 'draft', 'Security', 280),
-    ],
-    riskAssessments: [
-      assessment('Loss of the only person who can rotate keys', 'People', 'identified', [2, 4, 8], 30),
-      assessment('Backups that were never restored', 'Operations', 'assessed', [3, 5, 7.5], -10),
-      assessment('Customer data in test environments', 'Privacy', 'mitigated', [2, 4, 3], 60),
-      assessment('Unpatched build machines', 'Technology', 'escalated', [4, 4, 16], 5),
-      assessment('Contract renewals missed', 'Legal', 'identified', [3, 2, 6], null),
-      assessment('Single region for the main database', 'Technology', 'assessed', [2, 5, 6.5], 120),
-    ],
-    vendors: [
-      vendor('Alderbrook Payroll', 'HR', 'approved', [1, 'high', 'personal', 'IE'], 120, 'risk-0003'),
-      vendor(
-        'Brightwater Hosting',
-        'INFRASTRUCTURE',
-        'approved',
-        [1, 'critical', 'confidential', 'DE'],
-        45,
-        'risk-0006',
-      ),
-      vendor('Cobalt Fern Analytics', 'ANALYTICS', 'prospective', [2, 'medium', 'personal', 'US'], 365),
-      vendor('Driftline Couriers', 'LOGISTICS', 'approved', [3, 'low', 'none', 'NL'], 20),
-      vendor('Elmgate Translations', 'LANGUAGE', 'under_review', [3, 'low', 'confidential', 'FR'], 200),
-      vendor('Foxglove Email Relay', 'COMMUNICATION', 'approved', [2, 'high', 'personal', 'DE'], -15),
-      vendor('Granite Pier Security', 'SECURITY', 'prospective', [2, 'high', 'confidential', 'GB'], 365),
-      vendor('Hollowmere Legal Archive', 'LEGAL', 'suspended', [1, 'medium', 'personal', 'IE'], 75),
-    ],
+    policies: POLICIES.map(([name, version, status, owner, review]) => ({
+      ...{ name, version, status, owner, category: 'Governance', reviewIntervalMonths: 12 },
+      ...(status === 'approved' ? { approver: 'Management board' } : {}),
+      ...{ effectiveAt: inDays(review - YEAR_DAYS), nextReviewAt: inDays(review) },
+    })),
+    riskAssessments: RISKS.map(([name, category, status, likelihood, impact, residualScore, due]) => ({
+      ...{ name, category, status, likelihood, impact, residualScore, owner: category },
+      identifiedAt: inDays(-AGE_DAYS * likelihood),
+      ...(due === null ? { treatment: 'accept' } : { treatment: 'mitigate', dueDate: inDays(due) }),
+    })),
+    vendors: VENDORS.map(([name, category, status, tier, criticality, country, ends, riskAssessmentId]) => ({
+      ...{ name, category, status, tier, criticality, country, owner: 'Procurement' },
+      ...{ processesPersonalData: tier < 3, contractEnds: inDays(ends), nextReviewAt: inDays(ends - 60) },
+      // A mirror that gets no event about the assessment can find it only here.
+      ...(riskAssessmentId === undefined ? {} : { riskAssessmentId }),
+    })),
   };
 }
 
 const YEAR_DAYS = 365;
+/** The likelier a risk is, the longer it is known. */
+const AGE_DAYS = 30;
 
-const POLICY_CATEGORIES: Readonly<Record<string, string>> = {
-  Security: 'Information security',
-  Engineering: 'Information security',
-  Legal: 'Privacy',
-  People: 'People',
-};
+/** Name, version, status, owner, days until its review. */
+const POLICIES = [
+  ['Access control', '2.1', 'approved', 'Security', 40],
+  ['Acceptable use of devices', '1.3', 'approved', 'People', 190],
+  ['Backup and restoration', '1.0', 'in_review', 'Engineering', -5],
+  ['Business continuity', '3.0', 'approved', 'Operations', -20],
+  ['Change management', '1.2', 'draft', 'Engineering', 300],
+  ['Cryptography and key management', '1.0', 'draft', 'Security', 330],
+  ['Data classification', '2.0', 'approved', 'Legal', 75],
+  ['Data retention and disposal', '1.1', 'in_review', 'Legal', 10],
+  ['Incident response', '4.2', 'approved', 'Security', 150],
+  ['Remote work', '1.0', 'archived', 'People', -200],
+  ['Supplier management', '2.3', 'approved', 'Procurement', 25],
+  ['Vulnerability management', '1.4', 'draft', 'Security', 280],
+] as const;
 
-const RISK_OWNERS: Readonly<Record<string, string>> = { Technology: 'Engineering', Privacy: 'Legal' };
+/** Name, category, status, likelihood, impact, residual score, days until its treatment is due (null: accepted). */
+const RISKS = [
+  ['Loss of the only person who can rotate keys', 'People', 'identified', 2, 4, 8, 30],
+  ['Backups that were never restored', 'Operations', 'assessed', 3, 5, 7.5, -10],
+  ['Customer data in test environments', 'Privacy', 'mitigated', 2, 4, 3, 60],
+  ['Unpatched build machines', 'Technology', 'escalated', 4, 4, 16, 5],
+  ['Contract renewals missed', 'Legal', 'identified', 3, 2, 6, null],
+  ['Single region for the main database', 'Technology', 'assessed', 2, 5, 6.5, 120],
+] as const;
+
+/** Name, category, status, tier, criticality, country, days until the contract ends, its assessment. */
+const VENDORS: readonly (readonly [string, string, string, number, string, string, number, string?])[] = [
+  ['Alderbrook Payroll', 'HR', 'approved', 1, 'high', 'IE', 120, 'risk-0003'],
+  ['Brightwater Hosting', 'INFRASTRUCTURE', 'approved', 1, 'critical', 'DE', 45, 'risk-0006'],
+  ['Cobalt Fern Analytics', 'ANALYTICS', 'prospective', 2, 'medium', 'US', 365],
+  ['Driftline Couriers', 'LOGISTICS', 'approved', 3, 'low', 'NL', 20],
+  ['Elmgate Translations', 'LANGUAGE', 'under_review', 3, 'low', 'FR', 200],
+  ['Foxglove Email Relay', 'COMMUNICATION', 'approved', 2, 'high', 'DE', -15],
+  ['Granite Pier Security', 'SECURITY', 'prospective', 2, 'high', 'GB', 365],
+  ['Hollowmere Legal Archive', 'LEGAL', 'suspended', 1, 'medium', 'IE', 75],
+];

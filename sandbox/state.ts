@@ -21,8 +21,6 @@ export class RecordState {
     risk_assessment: new Map(),
     vendor: new Map(),
   };
-  /** Deletions in the order of time. One is forgotten when no stale read can look behind it any more. */
-  #deletions: { kind: Kind; id: string; atMs: number }[] = [];
 
   /** Monotonic milliseconds, as in `asOfMs`. */
   now(): number {
@@ -57,10 +55,7 @@ export class RecordState {
   }
 
   delete(kind: Kind, id: string): void {
-    if (this.get(kind, id) === null) return;
-    this.#append(kind, id, null);
-    this.#deletions.push({ kind, id, atMs: this.now() });
-    this.#forget();
+    if (this.get(kind, id) !== null) this.#append(kind, id, null);
   }
 
   #append(kind: Kind, id: string, record: JsonObject | null): void {
@@ -68,15 +63,6 @@ export class RecordState {
     const versions = this.#versions[kind].get(id) ?? [];
     const needed = versions.findLastIndex((version) => version.atMs <= now - MAX_STALE_MS);
     this.#versions[kind].set(id, [...versions.slice(Math.max(needed, 0)), { atMs: now, record }]);
-  }
-
-  #forget(): void {
-    const horizonMs = this.now() - MAX_STALE_MS;
-    const kept = this.#deletions.findIndex((deletion) => deletion.atMs > horizonMs);
-    for (const { kind, id } of this.#deletions.splice(0, kept === -1 ? this.#deletions.length : kept)) {
-      // It may have been created again since then.
-      if (this.get(kind, id) === null) this.#versions[kind].delete(id);
-    }
   }
 }
 

@@ -2,27 +2,16 @@ import { z } from 'zod';
 
 /** With this scale the longest wait of the schedule, two days, takes less than two milliseconds. */
 const MAX_TIME_SCALE = 100_000_000;
-
 export const timeScaleSchema = z.number().positive().max(MAX_TIME_SCALE);
 
 /** With a longer wait, setTimeout would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-interface Timer {
-  /** By the scaled clock if `scaled`, otherwise by the monotonic one. */
-  dueMs: number;
-  scaled: boolean;
-  run: () => void;
-  handle?: NodeJS.Timeout;
-}
-
-/** Timers whose remaining wait changes with the scale, so that waiting retries follow a change of it. */
+/** Timers whose remaining wait is divided by a scale, also if the scale changes while they run. */
 export class ScaledTimers {
-  readonly #timers = new Set<Timer>();
+  readonly #timers = new Set<(elapsedMs: number) => void>();
+  #sinceMs = performance.now();
   #scale: number;
-  /** What the scaled clock showed when the scale was last set, and the monotonic instant of that. */
-  #shownMs = 0;
-  #setAtMs = performance.now();
 
   constructor(scale: number) {
     this.#scale = scale;
@@ -33,42 +22,29 @@ export class ScaledTimers {
   }
 
   set scale(scale: number) {
-    this.#shownMs = this.#now(true);
-    this.#setAtMs = performance.now();
-    this.#scale = scale;
-    for (const timer of this.#timers) this.#arm(timer);
-  }
-
-  /** Calls `run` after `ms`, divided by the scale if `scaled`. Returns a function that cancels it. */
-  after(ms: number, run: () => void, { scaled }: { scaled: boolean }): () => void {
-    const timer: Timer = { dueMs: this.#now(scaled) + ms, scaled, run };
-    this.#timers.add(timer);
-    this.#arm(timer);
-    return () => {
-      clearTimeout(timer.handle);
-      this.#timers.delete(timer);
-    };
-  }
-
-  clear(): void {
-    for (const timer of this.#timers) clearTimeout(timer.handle);
-    this.#timers.clear();
-  }
-
-  #now(scaled: boolean): number {
     const now = performance.now();
-    return scaled ? this.#shownMs + (now - this.#setAtMs) * this.#scale : now;
+    const elapsedMs = (now - this.#sinceMs) * this.#scale;
+    this.#sinceMs = now;
+    this.#scale = scale;
+    for (const rearm of this.#timers) rearm(elapsedMs);
   }
 
-  #arm(timer: Timer): void {
-    clearTimeout(timer.handle);
-    const waitMs = (timer.dueMs - this.#now(timer.scaled)) / (timer.scaled ? this.#scale : 1);
-    timer.handle = setTimeout(
-      () => {
-        this.#timers.delete(timer);
-        timer.run();
-      },
-      Math.min(Math.max(waitMs, 0), LONGEST_TIMER_MS),
-    );
+  /** Calls `run` after `ms` divided by the scale. Returns a function that cancels it. */
+  after(ms: number, run: () => void): () => void {
+    // What it has not waited for since the scale was set: it counts from then.
+    let leftMs = ms + (performance.now() - this.#sinceMs) * this.#scale;
+    let handle: NodeJS.Timeout;
+    const rearm = (elapsedMs: number) => {
+      clearTimeout(handle);
+      leftMs -= elapsedMs;
+      const waitMs = leftMs / this.#scale - (performance.now() - this.#sinceMs);
+      handle = setTimeout(run, Math.min(Math.max(waitMs, 0), LONGEST_TIMER_MS));
+    };
+    rearm(0);
+    this.#timers.add(rearm);
+    return () => {
+      clearTimeout(handle);
+      this.#timers.delete(rearm);
+    };
   }
 }

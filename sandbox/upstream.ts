@@ -1,18 +1,15 @@
 import type { EventType, Kind } from '../src/compliance/kinds.ts';
 import { isUsableId, type JsonObject } from '../src/compliance/pointers.ts';
 import type { Deliveries, EventAbout } from './deliveries.ts';
-import type { Fate, Faults } from './faults.ts';
 import { isAllowed, MACHINES, nextVersion, type Operation, operationNamed } from './machines.ts';
 import { Problem, unfit } from './problems.ts';
-import type { Random } from './random.ts';
-import { flawOf, MAX_RECORDS_PER_KIND, NAMES } from './records.ts';
-import type { Shapes } from './shapes.ts';
-import { eventData, idOfNumber, keptId } from './shaping.ts';
+import { newId } from './random.ts';
+import { eventData, flawOf, MAX_RECORDS_PER_KIND, NAMES, recordId } from './records.ts';
 import type { RecordState } from './state.ts';
 
 export interface Mutation {
   kind: Kind;
-  /** An operation of the kind, or another name of it. */
+  /** An operation of the kind. */
   op: string;
   /** The record's id. A create may leave it out. */
   id?: string | undefined;
@@ -31,41 +28,14 @@ export interface Change {
   described: JsonObject;
 }
 
-/** The largest id that is a number: far above the number of records. */
-const LARGEST_NUMBER = 999_999_999;
-
-/** Settings that can change while the sandbox runs. They are read for each request and event, and never copied. */
-export interface Settings {
-  faults: Faults;
-  shapes: Shapes;
-}
-
-interface UpstreamParts {
-  state: RecordState;
-  deliveries: Deliveries;
-  settings: Settings;
-  random: Random;
-}
-
 /** Changes records by the rules of their machines, and announces the changes. */
 export class Upstream {
   readonly state: RecordState;
   readonly deliveries: Deliveries;
-  readonly #parts: UpstreamParts;
 
-  constructor(parts: UpstreamParts) {
-    this.state = parts.state;
-    this.deliveries = parts.deliveries;
-    this.#parts = parts;
-  }
-
-  get shapes(): Shapes {
-    return this.#parts.settings.shapes;
-  }
-
-  /** The sandbox's own id of the record, existing or new, that readers see as `text`. */
-  idShownAs(kind: Kind, text: string): string {
-    return this.state.get(kind, text) === null ? keptId(kind, text, this.shapes) : text;
+  constructor(state: RecordState, deliveries: Deliveries) {
+    this.state = state;
+    this.deliveries = deliveries;
   }
 
   /** Changes a record without an event. @throws Problem: 404, 409 for an impossible operation, 422 for bad fields. */
@@ -79,26 +49,27 @@ export class Upstream {
     return this.#change(mutation, operation);
   }
 
-  /** Sends the change's event; null: it has none. `clockSkewMs` is added to the event's `created`. */
-  announce(
-    change: Change,
-    options: { fate?: Fate; afterEventId?: string; clockSkewMs?: number } = {},
-  ): EventAbout | null {
-    if (change.type === null) return null;
-    const eventId = this.#parts.random.id('evt-');
-    const { payloads } = this.#parts.settings.faults;
+  /** Sends the change's event; null: it has none. */
+  announce({ kind, id, type, described }: Change): EventAbout | null {
+    if (type === null) return null;
     const about: EventAbout = {
       event: {
-        id: eventId,
-        type: change.type,
-        created: new Date(Date.now() + (options.clockSkewMs ?? 0)).toISOString(),
-        data: eventData(change.kind, change.described, { payloads, shapes: this.shapes, eventId }),
+        id: newId('evt-'),
+        type,
+        created: new Date().toISOString(),
+        data: eventData(kind, described),
       },
-      kind: change.kind,
-      recordId: change.id,
+      kind,
+      recordId: id,
     };
-    this.deliveries.dispatch(about, options.fate ?? null, options.afterEventId ?? null);
+    this.deliveries.dispatch(about);
     return about;
+  }
+
+  /** Assessments without a delivered event: a mirror can know one only if another record names it. */
+  unannounced(): string[] {
+    const ids = this.state.list('risk_assessment').map((record) => recordId('risk_assessment', record));
+    return ids.filter((id) => !this.deliveries.announced.has(`risk_assessment/${id}`));
   }
 
   #create({ kind, id: given, fields }: Mutation, operation: Operation): Change {
@@ -115,7 +86,7 @@ export class Upstream {
     if (status !== undefined && status !== operation.to) {
       throw unfit(`A new ${kind} is ${operation.to}: leave status away, and change it by its operations.`);
     }
-    const id = given ?? this.#newId(kind);
+    const id = given ?? newId(NAMES[kind].idPrefix);
     const at = new Date().toISOString();
     const { idField, defaults } = NAMES[kind];
     const record = checked(kind, {
@@ -128,14 +99,6 @@ export class Upstream {
     });
     this.state.put(kind, record);
     return { kind, id, record, type: operation.event, described: record };
-  }
-
-  #newId(kind: Kind): string {
-    if (!this.shapes.ids[kind].numbers) return this.#parts.random.id(NAMES[kind].idPrefix);
-    for (;;) {
-      const id = idOfNumber(kind, this.#parts.random.integer(1, LARGEST_NUMBER));
-      if (this.state.get(kind, id) === null) return id;
-    }
   }
 
   #change({ kind, op, id, fields = {} }: Mutation, operation: Operation): Change {

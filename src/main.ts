@@ -2,8 +2,12 @@
 // This file imports nothing before it has checked Node's version: on an older Node, a native module built for a
 // newer one ends in a segmentation fault instead of a message.
 if (Number.parseInt(process.versions.node, 10) < 26) {
+  // An installed package and npx have no scripts of ours; in a clone npm brings the right Node along.
+  const way = import.meta.url.includes('/node_modules/')
+    ? 'npx -p node@26 -p compliance-mirror compliance-mirror COMMAND'
+    : 'npm start, npm run demo, or npm run cli -- COMMAND';
   process.stderr.write(
-    `compliance-mirror needs Node 26 or newer, and this is ${process.versions.node}: install a newer Node, or run it through npm ("npm start", "npm run cli -- COMMAND"), which brings its own.\n`,
+    `compliance-mirror needs Node 26 or newer, and this is ${process.versions.node}. This brings its own: ${way}\n`,
   );
   process.exitCode = 2;
 } else {

@@ -3,8 +3,15 @@ import { mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
-import { configWarnings, loadConfig, requireHttpsOrLoopback, secretTexts } from '../src/platform/config.ts';
-import type { Environment } from '../src/platform/config-sources.ts';
+import {
+  configWarnings,
+  loadConfig,
+  notifyExposure,
+  operatorsExposure,
+  requireHttpsOrLoopback,
+  secretTexts,
+} from '../src/platform/config.ts';
+import { type Environment, listedSettings } from '../src/platform/config-sources.ts';
 import { UsageError } from '../src/platform/errors.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'));
@@ -30,8 +37,8 @@ function problems(env: Environment): string[] {
 }
 
 const SECRET = '0123456789abcdef';
-/** 96 bits, no more. */
-const TOKEN = '9f3ac1b07d5e2846c03b91af';
+/** 32 characters, no more. */
+const TOKEN = '9f3ac1b07d5e2846c03b91af5e7d2c40';
 const API = { COMPLIANCE_BASE_URL: 'https://api.example.com/v1', COMPLIANCE_API_KEY: 'key' };
 const KEY = createHash('sha256').update('a key').digest('base64');
 
@@ -42,7 +49,7 @@ describe('with nothing set', () => {
       host: '127.0.0.1',
       port: 8080,
       databaseUrl: 'file:./data/mirror.db',
-      database: { schema: 'public', poolSize: 8, statementTimeoutMs: 30_000, tlsCaFile: null },
+      database: { schema: 'public', tlsCaFile: null, currentUrl: expect.any(Function) },
       trustedProxies: null,
       compliance: null,
       credentialsKey: null,
@@ -50,12 +57,12 @@ describe('with nothing set', () => {
         policy: ['policyId', 'policy.id', 'id'],
         risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
         vendor: ['vendorId', 'vendor.id', 'id'],
+        rules: { fields: [], ignored: [], deleted: ['deleted', 'isDeleted', 'deletedAt', 'deleted_at'] },
       },
       riskIdsFile: null,
-      sync: { settleMs: 10_000, fullSyncMs: 3_600_000, silenceMs: 86_400_000 },
-      process: { concurrency: 8, retryMaxAttempts: 10 },
-      retention: { bodyDays: 90, historyDays: 0, dedupeDays: 400 },
-      notify: { url: null, format: 'json' },
+      sync: { settleMs: 10_000, fullSyncMs: 3_600_000, silenceMs: 86_400_000, deletionGuardPercent: 20 },
+      retention: { bodyDays: 90, historyDays: 0 },
+      notify: { url: null },
       remote: null,
       logLevel: 'info',
     });
@@ -68,7 +75,6 @@ describe('with nothing set', () => {
       header: 'x-webhook-signature',
       toleranceSeconds: 300,
       maxBodyBytes: 1_048_576,
-      bodiesInFlightBytes: 67_108_864,
     });
   });
 
@@ -103,8 +109,6 @@ describe('a setting is taken', () => {
       'postgres://h/d?user=u@h&host=/run',
     ],
     [{ DATABASE_SCHEMA: 'mirror_2' }, (c) => c.database.schema, 'mirror_2'],
-    [{ DATABASE_POOL_SIZE: '3' }, (c) => c.database.poolSize, 3],
-    [{ DATABASE_STATEMENT_TIMEOUT_SECONDS: '1.5' }, (c) => c.database.statementTimeoutMs, 1_500],
     [{ SYNC_SETTLE_SECONDS: '0.5' }, (c) => c.sync.settleMs, 500],
     [{ SYNC_FULL_MINUTES: '0' }, (c) => c.sync.fullSyncMs, 0],
     [{ WEBHOOK_SIGNATURE_HEADER: 'X-Signed' }, (c) => c.webhook.header, 'x-signed'],
@@ -135,8 +139,16 @@ describe('a setting is taken', () => {
       'http://127.0.0.1:9090/v1',
     ],
     [{ ...API, COMPLIANCE_SCOPES: 'read  write' }, (c) => c.compliance?.scopes, ['read', 'write']],
-    [{ ...API, COMPLIANCE_OAUTH_PKCE: 'off' }, (c) => c.compliance?.pkce, false],
-    [{ ...API, COMPLIANCE_OAUTH_STATE: 'off' }, (c) => c.compliance?.state, false],
+    [
+      { ...API, COMPLIANCE_OAUTH_OMIT: 'pkce' },
+      (c) => [c.compliance?.pkce, c.compliance?.state],
+      [false, true],
+    ],
+    [
+      { ...API, COMPLIANCE_OAUTH_OMIT: 'state' },
+      (c) => [c.compliance?.pkce, c.compliance?.state],
+      [true, false],
+    ],
     [
       { WEBHOOK_SIGNED_CONTENT: 'v0:{header:X-Id}:{t}:{body}' },
       (c) => c.webhook.template,
@@ -168,7 +180,6 @@ describe('a bad setting is named, with what it takes', () => {
     [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL: got "loud"; takes one of trace, debug, info/],
     [{ DATABASE_SCHEMA: 'Mirror' }, /^DATABASE_SCHEMA: got "Mirror"; takes a name of lower-case/],
     [{ DATABASE_SCHEMA: 'a;b' }, /^DATABASE_SCHEMA/],
-    [{ DATABASE_POOL_SIZE: '2' }, /^DATABASE_POOL_SIZE: got "2"; takes a whole number from 3/],
     [{ DATABASE_TLS_CA_FILE: '/nowhere/ca.pem' }, /^DATABASE_TLS_CA_FILE: .* cannot be read/],
     [{ DATABASE_URL: './mirror.db' }, /^DATABASE_URL: .*takes file:PATH/],
     [{ DATABASE_URL: 'file:' }, /^DATABASE_URL/],
@@ -184,6 +195,7 @@ describe('a bad setting is named, with what it takes', () => {
     [{ DATABASE_URL: 'postgres://u:12/pass@h/d' }, /^DATABASE_URL: .*each part percent-encoded/],
     [{ DATABASE_URL: 'postgres://u:12#pass@h/d' }, /^DATABASE_URL/],
     [{ DATABASE_URL: 'postgres://u:12?pass@h/d' }, /^DATABASE_URL: .*each part percent-encoded/],
+    [{ DATABASE_URL: 'postgres://u:12@pass@h/d' }, /^DATABASE_URL: .*not percent-encoded: write %40 for @/],
     [
       { WEBHOOK_SECRETS: 'short' },
       /^WEBHOOK_SECRETS: secret 1 is shorter than 16 bytes once decoded; takes .* at least 16 bytes/,
@@ -222,10 +234,6 @@ describe('a bad setting is named, with what it takes', () => {
     ],
     [{ WEBHOOK_MAX_BODY_BYTES: '1MB' }, /^WEBHOOK_MAX_BODY_BYTES/],
     [
-      { WEBHOOK_BODIES_IN_FLIGHT_BYTES: '1048575' },
-      /^WEBHOOK_BODIES_IN_FLIGHT_BYTES: got 1048575; takes at least WEBHOOK_MAX_BODY_BYTES \(1048576\)/,
-    ],
-    [
       { ...API, COMPLIANCE_BASE_URL: 'http://api.example.com/v1' },
       /^COMPLIANCE_BASE_URL: .*takes an https URL/,
     ],
@@ -244,18 +252,17 @@ describe('a bad setting is named, with what it takes', () => {
       /^COMPLIANCE_API_KEY: not set; COMPLIANCE_AUTH=api_key needs it$/,
     ],
     [{ ...API, COMPLIANCE_API_KEY: 'a b' }, /^COMPLIANCE_API_KEY: got a text of 3 characters/],
-    [{ ...API, COMPLIANCE_OAUTH_PKCE: 'no' }, /^COMPLIANCE_OAUTH_PKCE: got "no"; takes one of on, off$/],
+    [{ ...API, COMPLIANCE_OAUTH_OMIT: 'no' }, /^COMPLIANCE_OAUTH_OMIT: got "no"; takes pkce or state$/],
     [
-      { ...API, COMPLIANCE_OAUTH_PKCE: 'off', COMPLIANCE_OAUTH_STATE: 'off' },
-      /^COMPLIANCE_OAUTH_STATE: off only with COMPLIANCE_OAUTH_PKCE on/,
+      { ...API, COMPLIANCE_OAUTH_OMIT: 'state,pkce' },
+      /^COMPLIANCE_OAUTH_OMIT: takes only one .* anybody could sign in for you$/,
     ],
-    [{ ...API, COMPLIANCE_TIMEOUT_SECONDS: '0' }, /^COMPLIANCE_TIMEOUT_SECONDS/],
     [{ CREDENTIALS_KEY: Buffer.alloc(31).toString('base64') }, /^CREDENTIALS_KEY: .*32 bytes in base64/],
     // What stood in a README once, and what stands in many.
-    ...[Buffer.from('0123456789abcdef0123456789abcdef'), Buffer.alloc(32), Buffer.alloc(32, 'ab\x80')].map(
+    ...[Buffer.from('0123456789abcdef0123456789abcdef'), Buffer.alloc(32)].map(
       (key): [Environment, RegExp] => [
         { CREDENTIALS_KEY: key.toString('base64') },
-        /^CREDENTIALS_KEY: is not random: .*; takes 32 bytes in base64, such as `openssl rand -base64 32` prints$/,
+        /^CREDENTIALS_KEY: stands in an example; takes 32 bytes in base64, such as `openssl rand -base64 32` prints$/,
       ],
     ),
     [
@@ -265,11 +272,20 @@ describe('a bad setting is named, with what it takes', () => {
     [{ OPS_TOKENS: `a:admin:${TOKEN}` }, /^OPS_TOKENS: entry 1 has a role that is neither read nor operate/],
     [
       { OPS_TOKENS: `a:read:${TOKEN},b:read:short,c:read:${TOKEN} x` },
-      /^OPS_TOKENS: entry 2 has a token of about 2\d bits, by its characters; entry 3 has a token with a space/,
+      /^OPS_TOKENS: entry 2 has a token of fewer than 32 characters; entry 3 has a token with a space/,
     ],
-    // 64 bits, and 92.
-    [{ OPS_TOKENS: 'a:read:9f3ac1b07d5e2846' }, /^OPS_TOKENS: entry 1 has a token of about 64 bits/],
-    [{ OPS_TOKENS: `a:read:${TOKEN.slice(1)}` }, /^OPS_TOKENS: entry 1 has a token of about 92 bits/],
+    [
+      { OPS_TOKENS: `a:read:${TOKEN.slice(1)}` },
+      /^OPS_TOKENS: entry 1 has a token of fewer than 32 characters/,
+    ],
+    [
+      { OPS_TOKENS: `a:read:${'0123456789abcdef'.repeat(2)},b:read:${'a'.repeat(40)}` },
+      /^OPS_TOKENS: entry 1 has a token that stands in an example; entry 2 has a token that stands in an example/,
+    ],
+    [
+      { OPS_TOKENS: `cli:operate:${TOKEN}` },
+      /^OPS_TOKENS: entry 1 has a name that the audit uses for the mirror/,
+    ],
     [{ OPS_TOKENS: `a:read:${TOKEN},` }, /^OPS_TOKENS: entry 2 is empty;/],
     [{ OPS_TOKENS: `a b:read:${TOKEN}` }, /^OPS_TOKENS: entry 1 has a name that is not/],
     [
@@ -281,16 +297,33 @@ describe('a bad setting is named, with what it takes', () => {
       /^OPS_TOKENS: entry 2 has the same token as entry 1;/,
     ],
     [{ OPS_PUBLIC_URL: 'ops.example.com' }, /^OPS_PUBLIC_URL/],
-    [{ OPS_PUBLIC_URL: 'https://ops.example/?a=1' }, /^OPS_PUBLIC_URL: .*no query/],
+    [
+      { OPS_PUBLIC_URL: 'https://ops.example/?a=1' },
+      /^OPS_PUBLIC_URL: has a query; takes no path and no query/,
+    ],
+    [{ OPS_PUBLIC_URL: 'https://ops.example/mirror' }, /^OPS_PUBLIC_URL: has a path; takes no path/],
     [{ NOTIFY_URL: 'ftp://x' }, /^NOTIFY_URL/],
     [{ NOTIFY_URL: 'http://hooks.example/x' }, /^NOTIFY_URL.*https/],
+    [{ NOTIFY_URL: 'http://203.0.113.7/x' }, /^NOTIFY_URL.*https/],
+    [{ NOTIFY_URL: 'http://172.32.0.1/x' }, /^NOTIFY_URL.*https/],
     [{ OPS_URL: 'http://mirror.example', OPS_TOKEN: 't' }, /^OPS_URL.*https/],
     [{ OPS_URL: 'https://mirror.example' }, /^OPS_TOKEN: not set/],
     [{ ID_POINTERS_POLICY: 'a..b' }, /^ID_POINTERS_POLICY/],
     [{ RISK_IDS_FILE: '/nowhere/ids' }, /^RISK_IDS_FILE: \/nowhere\/ids cannot be read/],
     [{ SYNC_SETTLE_SECONDS: '-1' }, /^SYNC_SETTLE_SECONDS: .*a number of seconds from 0 to 3600/],
-    [{ PROCESS_CONCURRENCY: '0' }, /^PROCESS_CONCURRENCY/],
-    [{ DEDUPE_DAYS: '10' }, /^DEDUPE_DAYS: got 10; takes at least RETENTION_BODY_DAYS \(90\)/],
+    [
+      { NODE_TLS_REJECT_UNAUTHORIZED: '0' },
+      /^NODE_TLS_REJECT_UNAUTHORIZED: 0 would let anybody pose as the API/,
+    ],
+    // A container's env file keeps them.
+    [
+      { COMPLIANCE_API_KEY: '"the-key"' },
+      /^COMPLIANCE_API_KEY: begins and ends with a quote \("\).*without quotes/,
+    ],
+    [
+      { WEBHOOK_SECRETS_FILE: file("'0123456789abcdef'\n") },
+      /^WEBHOOK_SECRETS_FILE: .* begins and ends with a quote/,
+    ],
     [{ PORT_FILE: '/nowhere/port' }, /^PORT_FILE: \/nowhere\/port cannot be read/],
     [{ PORT_FILE: file('\n') }, /^PORT_FILE: .*the file is empty/],
     [{ PORT: '1', PORT_FILE: file('2') }, /^PORT and PORT_FILE are both set/],
@@ -327,7 +360,7 @@ describe('a bad setting is named, with what it takes', () => {
       CREDENTIALS_KEY: 'leak',
       COMPLIANCE_API_KEY: 'leak leak',
       COMPLIANCE_CLIENT_SECRET: 'leak leak',
-      DATABASE_URL: 'mysql://user:leak@host/x',
+      DATABASE_URL: 'postgres://user:leak@leak#leak?leak/leak@host/x',
     };
     const found = problems(leaks);
     expect(found).toHaveLength(Object.keys(leaks).length);
@@ -398,6 +431,24 @@ describe('NAME_FILE', () => {
     expect(config.ops.tokens).toMatchObject([{ name: 'b', role: 'operate' }]);
   });
 
+  it('of a secret that the server refuses is read again whatever its date says, the database’s address too', () => {
+    const [key, url] = [file('key-1'), file('postgres://u:one@h/d')];
+    for (const path of [key, url]) utimesSync(path, 1, 1);
+    const config = loadConfig({
+      ...API,
+      COMPLIANCE_API_KEY: '',
+      COMPLIANCE_API_KEY_FILE: key,
+      DATABASE_URL_FILE: url,
+    });
+    writeFileSync(key, 'key-2');
+    writeFileSync(url, 'postgres://u:two@h/d');
+    for (const path of [key, url]) utimesSync(path, 1, 1);
+    expect([config.compliance!.apiKey!(), config.databaseUrl]).toEqual(['key-1', 'postgres://u:one@h/d']);
+    expect(config.compliance!.apiKey!('again')).toBe('key-2');
+    expect(config.database.currentUrl('again')).toBe('postgres://u:two@h/d');
+    expect(secretTexts(config)).toContain('two');
+  });
+
   it('of a secret keeps the last good value also while the file is empty or cannot be reached, and says which', () => {
     const path = file(SECRET);
     const told: string[] = [];
@@ -419,6 +470,19 @@ describe('NAME_FILE', () => {
     expect(webhook.secrets()).toBe(first);
     expect(told).toEqual([expect.stringContaining('the file is empty'), expect.stringContaining('ELOOP')]);
   });
+});
+
+it('every setting is listed with where it is from', () => {
+  const path = file(`${SECRET}\n`);
+  const outer = { PORT: '1', WEBHOOK_SECRETS_FILE: path };
+  const listed = listedSettings({ ...outer, LOG_LEVEL: 'debug', DATABASE_URL: '"x"' }, outer);
+  const of = (wanted: string) => listed.find(({ name }) => name === wanted);
+  expect(of('PORT')).toMatchObject({ value: '1', source: 'environment', path: null, isSecret: false });
+  expect(of('LOG_LEVEL')).toMatchObject({ value: 'debug', source: '.env', isAdvanced: false });
+  expect(of('WEBHOOK_SECRETS')).toMatchObject({ value: SECRET, source: 'file', path, isSecret: true });
+  expect(of('HOST')).toMatchObject({ value: '127.0.0.1', source: 'default' });
+  expect(of('DATABASE_SCHEMA')).toMatchObject({ isAdvanced: true });
+  expect(of('DATABASE_URL')).toMatchObject({ value: null, source: '.env' });
 });
 
 describe('warnings', () => {
@@ -460,6 +524,33 @@ describe('warnings', () => {
   });
 });
 
+it('an operators’ listener beyond this machine is told of, unless it is reached by https', () => {
+  const told = (env: Environment) => operatorsExposure(loadConfig(env));
+  expect(told({ OPS_HOST: '0.0.0.0' })).toEqual([
+    expect.stringMatching(/^OPS_HOST: 0\.0\.0\.0 .*unencrypted/),
+  ]);
+  expect(told({ OPS_HOST: '0.0.0.0', OPS_PUBLIC_URL: 'http://ops.example.com' })).toHaveLength(1);
+  expect(told({ OPS_HOST: '0.0.0.0', OPS_PUBLIC_URL: 'https://ops.example.com' })).toEqual([]);
+  for (const OPS_HOST of ['127.0.0.1', '::1', 'localhost']) expect(told({ OPS_HOST })).toEqual([]);
+});
+
+it('notifications within one’s own network may be http, and it is told that they pass it in the clear', () => {
+  const told = (NOTIFY_URL: string) => notifyExposure(loadConfig({ NOTIFY_URL }));
+  for (const host of [
+    '10.0.0.7',
+    '172.16.0.1',
+    '192.168.1.1',
+    '[fd00::1]',
+    'alerts',
+    'alerts.ops.svc',
+    'x.internal',
+  ])
+    expect(told(`http://${host}:9000/hook`), host).toEqual([
+      expect.stringMatching(/^NOTIFY_URL: .*unencrypted$/),
+    ]);
+  for (const url of ['https://alerts.example/x', 'http://127.0.0.1/x']) expect(told(url)).toEqual([]);
+});
+
 it('https or loopback is demanded of a URL, by the name it was given under', () => {
   expect(requireHttpsOrLoopback('https://x.example/webhooks', '--url').host).toBe('x.example');
   expect(requireHttpsOrLoopback('http://[::1]:8080/webhooks', '--url').port).toBe('8080');
@@ -481,7 +572,7 @@ it('every secret is listed in the forms it may turn up in', () => {
     COMPLIANCE_API_KEY: 'the-api-key',
     COMPLIANCE_CLIENT_SECRET: 'the-client-secret',
     WEBHOOK_SECRETS: SECRET,
-    OPS_TOKENS: 'a:read:the-token-of-an-operator',
+    OPS_TOKENS: 'a:read:the-token-of-an-operator-of-ours',
     CREDENTIALS_KEY: KEY,
     DATABASE_URL: 'postgres://u:p%40ss@h/d',
     NOTIFY_URL: 'https://hooks.example/the-token-in-the-path',
@@ -495,7 +586,7 @@ it('every secret is listed in the forms it may turn up in', () => {
       'the-client-secret',
       SECRET,
       hex,
-      'the-token-of-an-operator',
+      'the-token-of-an-operator-of-ours',
       KEY,
       'p@ss',
       'p%40ss',
@@ -503,4 +594,32 @@ it('every secret is listed in the forms it may turn up in', () => {
       'the-token-there',
     ]),
   );
+});
+
+it('what settings say of records’ fields is of one kind or of all', () => {
+  const { rules } = loadConfig({
+    FIELD_POINTERS: 'policy:status=state.code, name=label',
+    IGNORED_FIELDS: 'vendor:links.self,documentUrl',
+    DELETED_MARKERS: 'gone',
+  }).idPointers;
+  expect(rules).toEqual({
+    fields: [
+      { kind: 'policy', column: 'status', path: 'state.code' },
+      { kind: null, column: 'name', path: 'label' },
+    ],
+    ignored: [
+      { kind: 'vendor', path: 'links.self' },
+      { kind: null, path: 'documentUrl' },
+    ],
+    deleted: ['gone'],
+  });
+});
+
+it.each([
+  ['FIELD_POINTERS', 'policy:owner=x'],
+  ['FIELD_POINTERS', 'policy.status'],
+  ['IGNORED_FIELDS', 'risk:url'],
+  ['IGNORED_FIELDS', 'policy:name=x'],
+])('%s does not take %s', (name, value) => {
+  expect(() => loadConfig({ [name]: value })).toThrow(name);
 });

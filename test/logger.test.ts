@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createLogger, type LoggerOptions, stage } from '../src/platform/logger.ts';
+import { anyText } from './support/texts.ts';
 
 function collect(options: Partial<LoggerOptions> = {}) {
   const lines: string[] = [];
@@ -65,6 +66,17 @@ describe('a log line', () => {
   });
 });
 
+it('is one for people on a terminal, without what a terminal would obey', () => {
+  const { logger, lines } = collect({ isForPeople: true, secrets: () => ['a-secret-of-the-log'] });
+  const fields = { outcome: 'rejected', reason: 'bad_signature', kind: null, event_id: 'evt\u001b[2J' };
+  stage(logger, 'receive').warn(fields, 'delivery');
+  logger.error({ error: new Error('a-secret-of-the-log\nsecond line') }, 'it failed');
+  expect(lines.map((line) => line.slice('HH:MM:SS '.length))).toEqual([
+    'warn  receive: delivery rejected (bad_signature)  event_id=evt [2J\n',
+    'error it failed  error=[redacted] second line\n',
+  ]);
+});
+
 describe('a secret', () => {
   it('is blotted out of messages, values and errors', () => {
     const secret = 'quote " and \\ and ü 1234';
@@ -107,7 +119,7 @@ describe('a secret', () => {
   });
 
   it('never survives, whatever it is made of and wherever it stands', () => {
-    const secrets = fc.string({ minLength: 16, unit: 'binary' });
+    const secrets = anyText({ minLength: 16 });
     fc.assert(
       fc.property(secrets, fc.string(), (secret, around) => {
         const { logger, last } = collect({ secrets: () => [secret] });

@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 
 interface LockedPackage {
   version?: string;
+  integrity?: string;
+  resolved?: string;
   link?: true;
   hasInstallScript?: true;
   optionalDependencies?: Record<string, string>;
@@ -16,6 +18,7 @@ const locked: Record<string, LockedPackage> = read('package-lock.json').packages
 
 /** Older ones have published advisories, or, for the last, need a compiler. */
 const FLOORS: Readonly<Record<string, string>> = {
+  undici: '8.12.4',
   hono: '4.13.16',
   '@hono/node-server': '2.1.3',
   'drizzle-orm': '0.45.2',
@@ -40,15 +43,28 @@ function* places(path: string, name: string): Generator<string> {
 
 describe('the packages', () => {
   it('are named with exact versions', () => {
-    const versions = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies });
-    expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$/.test(version))).toEqual([]);
+    const { optionalDependencies: nodes } = read('tools/node/package.json');
+    const versions = { ...manifest.dependencies, ...manifest.devDependencies, ...nodes };
+    const isExact = (version: string) =>
+      /^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$/.test(version) || version === 'file:tools/node';
+    expect(Object.entries<string>(versions).filter(([, version]) => !isExact(version))).toEqual([]);
+    expect(new Set(Object.values(nodes)).size).toBe(1);
+  });
+
+  it('are locked with the integrity of each, those of other platforms too, so that npm takes no other content', () => {
+    const packages = Object.entries(locked).filter(
+      ([path, { link }]) => path.includes('node_modules/') && !link,
+    );
+    expect(packages.length).toBeGreaterThan(100);
+    expect(packages.filter(([, { integrity }]) => !/^sha512-/.test(integrity ?? ''))).toEqual([]);
   });
 
   it.each(Object.entries(FLOORS))('hold %s at %s or newer, wherever it is installed', (name, floor) => {
     const versions = Object.entries(locked)
       .filter(([path]) => path === `node_modules/${name}` || path.endsWith(`/node_modules/${name}`))
       .map(([, each]) => each.version ?? '');
-    expect(versions.length).toBeGreaterThan(0);
+    // undici is Node's own where nothing brings another one.
+    expect(versions.length > 0 || name === 'undici').toBe(true);
     expect(versions.filter((version) => !atLeast(version, floor))).toEqual([]);
   });
 

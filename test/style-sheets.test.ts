@@ -1,9 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { STYLE as SANDBOX } from '../sandbox/page/assets.ts';
+import { VERDICTS } from '../src/mirror/problems.ts';
 import { STYLE as OPERATORS } from '../src/ops/pages/style.ts';
-
-const VERDICTS = ['in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified'];
 
 /** Of an event, a delivery or a sync run; those that are neither good nor bad have no rule. */
 const STATES = [

@@ -14,29 +14,19 @@ CREATE TABLE `changes` (
 	`operation` text NOT NULL,
 	`before` text NOT NULL,
 	`after` text NOT NULL,
+	`name` text,
+	`version` text,
+	`status` text,
+	`data` text NOT NULL,
 	`cause` text NOT NULL,
+	`cause_id` text,
 	`at` text NOT NULL
 );
 --> statement-breakpoint
-CREATE INDEX `changes_record` ON `changes` ("seq" >> 12,`kind`,`record_id`);--> statement-breakpoint
+CREATE INDEX `changes_record` ON `changes` (`kind`,`record_id`,`seq`,`at`);--> statement-breakpoint
 CREATE INDEX `changes_at` ON `changes` (`at`);--> statement-breakpoint
 CREATE TABLE `counter` (
 	`value` integer PRIMARY KEY NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE `duplicates` (
-	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
-	`received_at` text NOT NULL,
-	`event_id` text NOT NULL,
-	`type` text NOT NULL,
-	`kind` text,
-	`record_id` text,
-	`address` text
-);
---> statement-breakpoint
-CREATE TABLE `event_counts` (
-	`state` text PRIMARY KEY NOT NULL,
-	`count` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `events` (
@@ -64,7 +54,7 @@ CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
 CREATE INDEX `events_pending` ON `events` (`seq`,`next_attempt_at`) WHERE state = 'pending';--> statement-breakpoint
 CREATE INDEX `events_failed` ON `events` (`seq`) WHERE state = 'failed';--> statement-breakpoint
 CREATE INDEX `events_sought` ON `events` (`next_attempt_at`) WHERE state = 'failed' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `events_record` ON `events` ("seq" >> 12,`record_id`);--> statement-breakpoint
+CREATE INDEX `events_record` ON `events` (`record_id`,`seq`);--> statement-breakpoint
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`value` text NOT NULL
@@ -81,35 +71,11 @@ CREATE TABLE `fields` (
 	PRIMARY KEY(`kind`, `position`)
 );
 --> statement-breakpoint
-CREATE TABLE `gap_counts` (
-	`reason` text NOT NULL,
-	`kind` text NOT NULL,
-	`open` integer NOT NULL,
-	`opened` integer NOT NULL,
-	PRIMARY KEY(`reason`, `kind`)
-);
---> statement-breakpoint
-CREATE TABLE `gaps` (
-	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
-	`kind` text,
-	`record_id` text,
-	`reason` text NOT NULL,
-	`opened_at` text NOT NULL,
-	`resolved_at` text,
-	`attempts` integer DEFAULT 1 NOT NULL,
-	`error` text,
-	`number` integer NOT NULL,
-	`coverable_at` integer
-);
---> statement-breakpoint
-CREATE INDEX `gaps_open` ON `gaps` (`reason`,`kind`,`record_id`) WHERE resolved_at IS NULL;--> statement-breakpoint
-CREATE INDEX `gaps_record` ON `gaps` (`kind`,`record_id`);--> statement-breakpoint
-CREATE INDEX `gaps_open_newest` ON `gaps` (`id`) WHERE resolved_at IS NULL;--> statement-breakpoint
-CREATE INDEX `gaps_open_oldest` ON `gaps` (`reason`,`kind`,`id`) WHERE resolved_at IS NULL;--> statement-breakpoint
-CREATE INDEX `gaps_resolved` ON `gaps` (`resolved_at`) WHERE resolved_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `kind_state` (
 	`kind` text PRIMARY KEY NOT NULL,
-	`in_sync_since` text,
+	`verdict` text,
+	`complete` integer,
+	`since` text,
 	`read_with` text,
 	`probed_with` text,
 	`read_at` text
@@ -134,6 +100,7 @@ CREATE TABLE `leases` (
 --> statement-breakpoint
 CREATE TABLE `operator_sessions` (
 	`hash` text PRIMARY KEY NOT NULL,
+	`name` text NOT NULL,
 	`sealed` text NOT NULL,
 	`opened_at` integer NOT NULL,
 	`used_at` integer NOT NULL
@@ -142,13 +109,12 @@ CREATE TABLE `operator_sessions` (
 CREATE TABLE `pending_deletions` (
 	`kind` text NOT NULL,
 	`id` text NOT NULL,
-	`sync_run_id` integer NOT NULL,
 	`pending_since` text NOT NULL,
 	`approved_until` text,
+	`kept_number` integer,
 	PRIMARY KEY(`kind`, `id`)
 );
 --> statement-breakpoint
-CREATE INDEX `pending_deletions_sync_run` ON `pending_deletions` (`sync_run_id`,`id`);--> statement-breakpoint
 CREATE TABLE `policies` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text,
@@ -160,50 +126,44 @@ CREATE TABLE `policies` (
 	`verified_at` text,
 	`unverified_since` text,
 	`deleted_at` text,
+	`deletion_pending_since` text,
 	`last_event_id` text,
 	`last_event_at` text,
 	`cause` text NOT NULL,
+	`cause_id` text,
 	`change_seq` integer DEFAULT 0 NOT NULL,
 	`provisional_created` integer,
 	`shown` text
 );
 --> statement-breakpoint
-CREATE INDEX `policies_unverified` ON `policies` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `policies_name` ON `policies` (name COLLATE NOCASE,`id`);--> statement-breakpoint
-CREATE INDEX `policies_status` ON `policies` (`status`,`id`);--> statement-breakpoint
+CREATE INDEX `policies_deletion_pending` ON `policies` (`id`) WHERE deletion_pending_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `policies_unverified` ON `policies` (`unverified_since`,`deleted_at`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `policies_deleted` ON `policies` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `policies_outstanding` ON `policies` (`id`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE TABLE `quarantine` (
+CREATE INDEX `policies_deleted_at` ON `policies` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `problems` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
-	`received_at` text NOT NULL,
-	`reason` text NOT NULL,
-	`t` text NOT NULL,
 	`kind` text,
 	`record_id` text,
-	`event_id` text,
-	`type` text,
-	`address` text,
-	`body` blob,
-	`body_sha256` text NOT NULL,
-	`released_at` text
+	`reason` text NOT NULL,
+	`verdict` text NOT NULL,
+	`needs` text NOT NULL,
+	`opened_at` text NOT NULL,
+	`resolved_at` text,
+	`times` integer DEFAULT 1 NOT NULL,
+	`error` text,
+	`digest` text NOT NULL,
+	`acceptable` integer NOT NULL,
+	`accepted_at` text,
+	`number` integer NOT NULL,
+	`coverable_at` integer
 );
 --> statement-breakpoint
-CREATE INDEX `quarantine_waiting` ON `quarantine` (`id`) WHERE released_at IS NULL;--> statement-breakpoint
-CREATE INDEX `quarantine_with_body` ON `quarantine` (`id`) WHERE body IS NOT NULL;--> statement-breakpoint
-CREATE TABLE `quarantine_count` (
-	`one` integer PRIMARY KEY NOT NULL,
-	`waiting` integer NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE `record_counts` (
-	`kind` text PRIMARY KEY NOT NULL,
-	`live` integer NOT NULL,
-	`deleted` integer NOT NULL,
-	`known` integer NOT NULL,
-	`outstanding` integer NOT NULL,
-	`unverified` integer NOT NULL
-);
---> statement-breakpoint
+CREATE INDEX `problems_open` ON `problems` (`reason`,`kind`,`record_id`) WHERE resolved_at IS NULL;--> statement-breakpoint
+CREATE INDEX `problems_record` ON `problems` (`kind`,`record_id`);--> statement-breakpoint
+CREATE INDEX `problems_open_newest` ON `problems` (`id`) WHERE resolved_at IS NULL;--> statement-breakpoint
+CREATE INDEX `problems_open_worst` ON `problems` (`kind`,`verdict`) WHERE resolved_at IS NULL;--> statement-breakpoint
+CREATE INDEX `problems_accepted` ON `problems` (`kind`,`reason`,`record_id`) WHERE accepted_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `problems_resolved` ON `problems` (`resolved_at`) WHERE resolved_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `record_state` (
 	`kind` text NOT NULL,
 	`id` text NOT NULL,
@@ -220,6 +180,9 @@ CREATE TABLE `record_state` (
 	`proven` integer DEFAULT 0 NOT NULL,
 	`delete_event` integer,
 	`searched` integer DEFAULT 0 NOT NULL,
+	`confirmed` integer DEFAULT 0 NOT NULL,
+	`moved_at` integer,
+	`early_at` integer,
 	`refusals` integer DEFAULT 0 NOT NULL,
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`error` text,
@@ -228,7 +191,7 @@ CREATE TABLE `record_state` (
 	PRIMARY KEY(`kind`, `id`)
 ) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE INDEX `record_state_due` ON `record_state` (`kind`,`due_at`) WHERE due_at IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `record_state_due` ON `record_state` (`kind`,`due_at`,`unverified_since`,`id`) WHERE due_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `record_state_missing` ON `record_state` (`kind`,`missing_since`) WHERE missing_since IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `registrations` (
 	`upstream_id` text PRIMARY KEY NOT NULL,
@@ -244,34 +207,29 @@ CREATE TABLE `registrations` (
 --> statement-breakpoint
 CREATE TABLE `rejections` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
-	`at` text NOT NULL,
+	`received_at` text NOT NULL,
+	`outcome` text NOT NULL,
 	`reason` text NOT NULL,
-	`t` text,
-	`bytes` integer NOT NULL,
-	`body_sha256` text,
-	`header` text,
-	`body` blob,
 	`event_id` text,
 	`type` text,
+	`t` text,
+	`times` integer DEFAULT 1 NOT NULL,
 	`address` text,
-	`network` text NOT NULL,
-	`times` integer NOT NULL
+	`header` text,
+	`body` blob,
+	`dismissed_at` text,
+	`kind` text,
+	`record_id` text,
+	`bytes` integer NOT NULL,
+	`body_sha256` text,
+	`network` text DEFAULT '' NOT NULL
 );
 --> statement-breakpoint
-CREATE INDEX `rejections_by_sender` ON `rejections` (`reason`,`network`);--> statement-breakpoint
-CREATE TABLE `replicas` (
-	`id` text PRIMARY KEY NOT NULL,
-	`started_at` text NOT NULL,
-	`seen_at` integer NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE `request_places` (
-	`replica` text PRIMARY KEY NOT NULL,
-	`places` integer NOT NULL,
-	`wanted` integer NOT NULL,
-	`places_until` integer NOT NULL
-);
---> statement-breakpoint
+CREATE INDEX `rejections_by_sender` ON `rejections` (`reason`,`network`) WHERE outcome = 'rejected';--> statement-breakpoint
+CREATE INDEX `rejections_outcome` ON `rejections` (`outcome`,`id`);--> statement-breakpoint
+CREATE INDEX `rejections_record` ON `rejections` (`record_id`,`id`) WHERE record_id IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `rejections_waiting` ON `rejections` (`id`) WHERE outcome = 'quarantined' AND dismissed_at IS NULL;--> statement-breakpoint
+CREATE INDEX `rejections_with_body` ON `rejections` (`id`) WHERE outcome = 'quarantined' AND body IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `risk_assessments` (
 	`id` text PRIMARY KEY NOT NULL,
 	`name` text,
@@ -282,19 +240,31 @@ CREATE TABLE `risk_assessments` (
 	`verified_at` text,
 	`unverified_since` text,
 	`deleted_at` text,
+	`deletion_pending_since` text,
 	`last_event_id` text,
 	`last_event_at` text,
 	`cause` text NOT NULL,
+	`cause_id` text,
 	`change_seq` integer DEFAULT 0 NOT NULL,
 	`provisional_created` integer,
 	`shown` text
 );
 --> statement-breakpoint
-CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `risk_assessments_name` ON `risk_assessments` (name COLLATE NOCASE,`id`);--> statement-breakpoint
-CREATE INDEX `risk_assessments_status` ON `risk_assessments` (`status`,`id`);--> statement-breakpoint
+CREATE INDEX `risk_assessments_deletion_pending` ON `risk_assessments` (`id`) WHERE deletion_pending_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `risk_assessments_unverified` ON `risk_assessments` (`unverified_since`,`deleted_at`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `risk_assessments_deleted` ON `risk_assessments` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `risk_assessments_outstanding` ON `risk_assessments` (`id`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `risk_assessments_deleted_at` ON `risk_assessments` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `sync_history` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`kind` text NOT NULL,
+	`verdict` text NOT NULL,
+	`complete` integer NOT NULL,
+	`since` text NOT NULL,
+	`until` text
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `sync_history_open` ON `sync_history` (`kind`) WHERE until IS NULL;--> statement-breakpoint
+CREATE INDEX `sync_history_kind` ON `sync_history` (`kind`,`since`);--> statement-breakpoint
 CREATE TABLE `sync_requests` (
 	`kind` text NOT NULL,
 	`reason` text NOT NULL,
@@ -317,13 +287,14 @@ CREATE TABLE `sync_runs` (
 	`outcome` text,
 	`error` text,
 	`differences` text,
+	`listed` integer DEFAULT 0 NOT NULL,
 	`number` integer NOT NULL,
 	`began_at` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE INDEX `sync_runs_kind` ON `sync_runs` (`kind`,`id`);--> statement-breakpoint
 CREATE INDEX `sync_runs_running` ON `sync_runs` (`kind`) WHERE finished_at IS NULL;--> statement-breakpoint
-CREATE INDEX `sync_runs_complete` ON `sync_runs` (`kind`,`number`,`id`) WHERE outcome = 'complete';--> statement-breakpoint
+CREATE INDEX `sync_runs_whole` ON `sync_runs` (`kind`,`number`,`id`) WHERE outcome IN ('complete', 'accepted');--> statement-breakpoint
 CREATE INDEX `sync_runs_completed` ON `sync_runs` (`kind`,`finished_at`) WHERE outcome = 'complete';--> statement-breakpoint
 CREATE TABLE `tokens` (
 	`name` text PRIMARY KEY NOT NULL,
@@ -361,20 +332,17 @@ CREATE TABLE `vendors` (
 	`verified_at` text,
 	`unverified_since` text,
 	`deleted_at` text,
+	`deletion_pending_since` text,
 	`last_event_id` text,
 	`last_event_at` text,
 	`cause` text NOT NULL,
+	`cause_id` text,
 	`change_seq` integer DEFAULT 0 NOT NULL,
 	`provisional_created` integer,
 	`shown` text
 );
 --> statement-breakpoint
-CREATE INDEX `vendors_unverified` ON `vendors` (`unverified_since`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `vendors_name` ON `vendors` (name COLLATE NOCASE,`id`);--> statement-breakpoint
-CREATE INDEX `vendors_status` ON `vendors` (`status`,`id`);--> statement-breakpoint
+CREATE INDEX `vendors_deletion_pending` ON `vendors` (`id`) WHERE deletion_pending_since IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `vendors_unverified` ON `vendors` (`unverified_since`,`deleted_at`) WHERE unverified_since IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `vendors_deleted` ON `vendors` (`id`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `vendors_outstanding` ON `vendors` (`id`) WHERE unverified_since IS NOT NULL;
---> statement-breakpoint
-INSERT INTO `counter` (`value`) VALUES (0);
---> statement-breakpoint
-INSERT INTO `event_counts` (`state`, `count`) VALUES ('pending', 0), ('processed', 0), ('ignored', 0), ('failed', 0), ('discarded', 0);
+CREATE INDEX `vendors_deleted_at` ON `vendors` (`deleted_at`) WHERE deleted_at IS NOT NULL;

@@ -18,6 +18,14 @@ export interface MirrorRow {
 export type MirrorRecords = Readonly<Record<Kind, ReadonlyMap<string, MirrorRow>>>;
 export type UpstreamRecords = Readonly<Record<Kind, ReadonlyMap<string, JsonObject>>>;
 
+/** The ids are where the sandbox's API has them. */
+const ID_FIELDS = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' } as const;
+
+export function upstreamRecords(list: (kind: Kind) => readonly JsonObject[]): UpstreamRecords {
+  const of = (kind: Kind) => new Map(list(kind).map((record) => [String(record[ID_FIELDS[kind]]), record]));
+  return { policy: of('policy'), risk_assessment: of('risk_assessment'), vendor: of('vendor') };
+}
+
 export interface Difference {
   kind: Kind;
   id: string;
@@ -99,83 +107,15 @@ export function unverifiedRows(mirror: MirrorRecords): { kind: Kind; id: string 
 
 /**
  * Assessments that no client can find, because assessments have no list: no event about them was delivered (`unannounced`),
- * our list of ids does not have them, and no other record names them.
+ * and no other record names them.
  */
-export function unknowableAssessments(
-  upstream: UpstreamRecords,
-  unannounced: Iterable<string>,
-  listed: ReadonlySet<string>,
-): Set<string> {
-  const named = new Set<string>();
-  for (const kind of ['policy', 'vendor'] as const) {
-    for (const record of upstream[kind].values()) {
-      for (const field of ASSESSMENT_REFERENCES) {
-        const id = ownField(record, field);
-        if (typeof id === 'string') named.add(id);
-      }
-    }
-  }
-  return new Set([...unannounced].filter((id) => !listed.has(id) && !named.has(id)));
+export function unknowableAssessments(upstream: UpstreamRecords, unannounced: Iterable<string>): Set<string> {
+  const records = [...upstream.policy.values(), ...upstream.vendor.values()];
+  const named = new Set(
+    records.flatMap((record) => ASSESSMENT_REFERENCES.map((field) => ownField(record, field))),
+  );
+  return new Set([...unannounced].filter((id) => !named.has(id)));
 }
 
 /** The fields in which a policy or a vendor names an assessment, by the default of ID_POINTERS_RISK_ASSESSMENT. */
 const ASSESSMENT_REFERENCES = ['riskAssessmentId', 'assessmentId', 'riskId'];
-
-/** The part of `/_sandbox/shapes` that matters here. */
-export interface Shapes {
-  /** Places of ids; null: there are none. */
-  ids: Readonly<Record<Kind, { rows: string; read: string | null; events: string | null; numbers: boolean }>>;
-  registration: { secret: string | null };
-  statuses: 'snake' | 'upper' | 'title';
-}
-
-/**
- * Both sides in a form that `compare` can compare, whatever shapes the sandbox has. Fields with the record's own id are left
- * out, because records are paired by it. Upstream's statuses and references are written as the API writes them.
- */
-export function comparable(
-  mirror: MirrorRecords,
-  upstream: UpstreamRecords,
-  shapes: Shapes,
-): { mirror: MirrorRecords; upstream: UpstreamRecords } {
-  const rows = { policy: new Map(), risk_assessment: new Map(), vendor: new Map() };
-  const records = { policy: new Map(), risk_assessment: new Map(), vendor: new Map() };
-  for (const kind of KINDS) {
-    const ids = idFields(kind, shapes);
-    for (const [id, row] of mirror[kind]) rows[kind].set(id, { ...row, data: without(row.data, ids) });
-    const ownId = new Set([OWN_ID[kind]]);
-    for (const [id, record] of upstream[kind]) records[kind].set(id, shown(without(record, ownId), shapes));
-  }
-  return { mirror: rows, upstream: records };
-}
-
-/** The field of a record's own id in the sandbox. */
-const OWN_ID: Readonly<Record<Kind, string>> = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' };
-/** The field in which a record of another kind names an assessment. */
-const REFERENCE = 'riskAssessmentId';
-
-/** Every part of the places of ids: of `vendor.ref` the mirror may store `vendor` whole, or what is in it. */
-function idFields(kind: Kind, { ids }: Shapes): ReadonlySet<string> {
-  const { rows, read, events } = ids[kind];
-  return new Set([rows, read, events].flatMap((place) => place?.split('.') ?? []));
-}
-
-function without(object: JsonObject, fields: ReadonlySet<string>): JsonObject {
-  return Object.fromEntries(Object.entries(object).filter(([field]) => !fields.has(field)));
-}
-
-function shown(record: JsonObject, { ids, statuses }: Shapes): JsonObject {
-  const { status, [REFERENCE]: reference } = record;
-  const isNumber =
-    ids.risk_assessment.numbers && typeof reference === 'string' && /^[1-9]\d*$/.test(reference);
-  const document = { ...record };
-  if (typeof status === 'string') document.status = statusIn(statuses, status);
-  if (isNumber) document[REFERENCE] = Number(reference);
-  return document;
-}
-
-function statusIn(words: Shapes['statuses'], status: string): string {
-  if (words === 'upper') return status.toUpperCase();
-  if (words === 'title') return (status.charAt(0).toUpperCase() + status.slice(1)).replaceAll('_', ' ');
-  return status;
-}

@@ -1,28 +1,15 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
-import { MirrorError } from '../../src/platform/errors.ts';
-import { comparable, compare, type Difference, unknowableAssessments } from './compare.ts';
-import type { Change } from './mirror-tables.ts';
-import type { Services } from './services.ts';
+import type { Kind } from '../../src/compliance/kinds.ts';
+import type { Difference } from './compare.ts';
+import type { Change } from './tables.ts';
 
-/** How long a staged story may take to show as a difference. */
-const SHOW_TIMEOUT_MS = 2_000;
-/** The first full syncs take a second or two, but many times that on a busy machine. */
-const FIRST_FULL_SYNC_TIMEOUT_MS = 60_000;
-/** How often a record is chosen for a story: the chosen one may have changed since it was read. */
-const CHOICES = 5;
-/** Between two comparisons. */
-export const LOOK_EVERY_MS = 200;
-
-const keyOf = (kind: Kind, id: string) => `${kind}/${id}`;
+/** How many ended differences are remembered, so that an endless run does not fill the memory. */
+const MAX_REMEMBERED = 2_000;
 
 /** A record that differed, from the first comparison that showed it to the first that no longer did. */
 export interface Observation {
   kind: Kind;
   id: string;
   fields: Set<string>;
-  /** The staged story that caused it; null: the lively scenario. */
-  story: string | null;
   firstSeenMs: number;
   resolvedMs: number | null;
   /**
@@ -45,22 +32,18 @@ interface Compared {
  * is written after that reading, so a later comparison sees it.
  */
 export class DifferenceLog {
-  readonly #ended: Observation[] = [];
+  #ended: Observation[] = [];
   readonly #open = new Map<string, Observation>();
-  readonly #stories = new Map<string, string>();
-
-  /** From now on, differences of this record count as caused by the story. */
-  attribute(kind: Kind, id: string, story: string): void {
-    this.#stories.set(keyOf(kind, id), story);
-  }
 
   note({ atMs, differences, changes }: Compared): void {
-    const causes = new Map(changes.map(({ kind, recordId, cause }) => [keyOf(kind, recordId), cause]));
+    const causes = new Map(changes.map(({ kind, recordId, cause }) => [`${kind}/${recordId}`, cause]));
     const differing = new Set<string>();
     for (const { kind, id, fields } of differences) {
-      const key = keyOf(kind, id);
+      const key = `${kind}/${id}`;
       differing.add(key);
-      const open = this.#open.get(key) ?? this.#begin(kind, id, atMs);
+      const begun = { kind, id, fields: new Set<string>(), firstSeenMs: atMs };
+      const open = this.#open.get(key) ?? { ...begun, resolvedMs: null, resolvedBy: null };
+      this.#open.set(key, open);
       for (const { field } of fields) open.fields.add(field);
     }
     for (const [key, open] of this.#open) {
@@ -70,139 +53,114 @@ export class DifferenceLog {
       this.#ended.push(open);
       this.#open.delete(key);
     }
+    if (this.#ended.length > MAX_REMEMBERED) this.#ended = this.#ended.slice(-MAX_REMEMBERED);
   }
 
-  get open(): Observation[] {
-    return [...this.#open.values()];
-  }
-
-  /** All differences in the order in which they began. */
-  get all(): Observation[] {
-    return [...this.#ended, ...this.open].sort((a, b) => a.firstSeenMs - b.firstSeenMs);
-  }
-
-  /** Returns and forgets the differences that have ended, so that an endless run does not fill the memory. */
-  takeEnded(): Observation[] {
-    return this.#ended.splice(0);
-  }
-
-  isOpen(kind: Kind, id: string): boolean {
-    return this.#open.has(keyOf(kind, id));
-  }
-
-  #begin(kind: Kind, id: string, atMs: number): Observation {
-    const key = keyOf(kind, id);
-    const begun: Observation = {
-      kind,
-      id,
-      fields: new Set(),
-      story: this.#stories.get(key) ?? null,
-      firstSeenMs: atMs,
-      resolvedMs: null,
-      resolvedBy: null,
-    };
-    this.#open.set(key, begun);
-    return begun;
+  /** In the order in which they began, those that began before `sinceMs` left out. */
+  since(sinceMs: number): Observation[] {
+    return [...this.#ended, ...this.#open.values()]
+      .filter(({ firstSeenMs }) => firstSeenMs >= sinceMs)
+      .sort((a, b) => a.firstSeenMs - b.firstSeenMs);
   }
 }
 
-export interface Story {
-  /** Its name in the sandbox. */
-  name: string;
-  /** Its name in the output. */
-  title: string;
-  /** The kind of the existing record that it changes; null: it creates one. */
-  kind: Kind | null;
-  /** Whether it must make the mirror differ for a while. */
-  differs: boolean;
+/** What is used of the sandbox's list of deliveries. */
+interface DeliveryLogEntry {
+  kind: Kind;
+  recordId: string;
+  created: string;
+  faults: readonly string[];
 }
 
-export type Comparer = ReturnType<typeof createComparer>;
-export type Comparison = Awaited<ReturnType<Comparer['compareNow']>>;
+/** Where the demo writes. It must escape the texts for a terminal, because records may hold any text. */
+export interface Printer {
+  /** One line each. */
+  write(...lines: string[]): void;
+  table(heads: readonly string[], rows: readonly (readonly Cell[])[]): void;
+}
 
-/** Compares both sides whenever it is called, and remembers what differed and what ended it. */
-export function createComparer(services: Services) {
-  const log = new DifferenceLog();
-  const used = new Set<string>();
-  let lastSeq = 0;
+export type Cell = string | number | null;
 
-  async function compareNow() {
-    // The mirror first: see DifferenceLog.
-    const { records, changes, pendingEvents } = await services.tables.read(lastSeq);
-    const { records: upstream, unannounced } = await services.sandbox.state();
-    lastSeq = changes.at(-1)?.seq ?? lastSeq;
-    const unknowable = unknowableAssessments(upstream, unannounced, services.listedAssessments);
-    const sides = comparable(records, upstream, services.shapes);
-    const differences = compare(sides.mirror, sides.upstream, unknowable);
-    log.note({ atMs: Date.now(), differences, changes });
-    return { mirror: records, upstream, differences, unknowable, pendingEvents };
-  }
+export const TABLE_HEADS = ['RECORD', 'KIND', 'WHY', 'SECONDS', 'RESOLVED BY', 'DIFFERED IN'] as const;
 
-  /** Plays a story, and compares until its difference shows if it has one. Resolves with its record; null: none fits. */
-  async function play(story: Story): Promise<string | null> {
-    const record = await begin(story);
-    if (record === null) return null;
-    if (story.differs) log.attribute(record.kind, record.id, story.title);
-    const deadline = Date.now() + SHOW_TIMEOUT_MS;
-    do await compareNow();
-    while (story.differs && !log.isOpen(record.kind, record.id) && Date.now() < deadline);
-    return `${record.kind} ${record.id}`;
-  }
+/** How many differences are shown. The rest is counted. Rows. */
+const MAX_ROWS = 40;
+/** The difference is seen a moment after its delivery was made. */
+const SIGHT_LAG_MS = 2_000;
 
-  async function begin(story: Story): Promise<{ kind: Kind; id: string } | null> {
-    for (let attempt = 0; attempt < CHOICES; attempt += 1) {
-      const id = story.kind === null ? null : chooseEqual(await compareNow(), story.kind);
-      const [record] = await services.sandbox.play(story.name, id);
-      if (record === undefined) continue;
-      used.add(keyOf(record.kind, record.id));
-      return record;
-    }
-    return null;
-  }
+/** What resolved the difference, by its cause in `changes`; null: nothing yet. */
+export function resolverOf(observation: Observation): 'event' | 'refetch' | 'sync' | 'upstream' | null {
+  if (observation.resolvedMs === null) return null;
+  if (observation.resolvedBy === null) return 'upstream';
+  const by = observation.resolvedBy;
+  return by === 'refetch' || by === 'sync' ? by : 'event';
+}
 
-  /** A record that is equal on both sides: for one that the mirror lacks, a lost delete would change nothing. */
-  function chooseEqual({ mirror, differences }: Comparison, kind: Kind): string | null {
-    const differing = new Set(differences.filter((each) => each.kind === kind).map(({ id }) => id));
-    const fitting = [...mirror[kind].values()].filter(
-      ({ id, deleted_at }) => deleted_at === null && !differing.has(id) && !used.has(keyOf(kind, id)),
+/**
+ * What the faults of deliveries made, in order of time; at most `MAX_ROWS`, the newest. `inTransit`: how many ended with
+ * their own event, which was only under way. `unshown`: how many differed only because events do not show every field.
+ */
+export function differenceRows(
+  observations: readonly Observation[],
+  deliveries: readonly DeliveryLogEntry[],
+) {
+  const repaired = observations.filter((observation) => resolverOf(observation) !== 'event');
+  const rows = repaired.flatMap((observation) => {
+    const why = whyOf(observation, deliveries);
+    return why === '' ? [] : [rowOf(observation, why)];
+  });
+  return {
+    rows: rows.slice(-MAX_ROWS),
+    left: Math.max(0, rows.length - MAX_ROWS),
+    inTransit: observations.length - repaired.length,
+    unshown: repaired.length - rows.length,
+  };
+}
+
+function rowOf(observation: Observation, why: string): Cell[] {
+  const { kind, id, fields, firstSeenMs, resolvedMs, resolvedBy } = observation;
+  const seconds = resolvedMs === null ? null : Math.round((resolvedMs - firstSeenMs) / 100) / 10;
+  const by = resolvedMs === null ? 'not yet' : (resolvedBy ?? 'upstream came back to it');
+  return [id, kind, why, seconds, by, [...fields].join(', ')];
+}
+
+const FAULT_WORDS: Readonly<Record<string, string>> = {
+  drop: 'delivery dropped',
+  reorder: 'delivery overtaken',
+  delay: 'delivery delayed',
+};
+
+/** Why the record differed, by the faults of its deliveries at that time; empty: they had none. */
+function whyOf(observation: Observation, deliveries: readonly DeliveryLogEntry[]): string {
+  const from = observation.firstSeenMs - SIGHT_LAG_MS;
+  const until = observation.resolvedMs ?? Number.POSITIVE_INFINITY;
+  const faults = new Set(
+    deliveries
+      .filter((delivery) => delivery.kind === observation.kind && delivery.recordId === observation.id)
+      .filter((delivery) => Date.parse(delivery.created) >= from && Date.parse(delivery.created) <= until)
+      .flatMap((delivery) => delivery.faults),
+  );
+  return Object.entries(FAULT_WORDS)
+    .flatMap(([fault, word]) => (faults.has(fault) ? [word] : []))
+    .join(', ');
+}
+
+/** `12 by refetch, 3 by sync`. */
+export function tally(observations: readonly Observation[]): string {
+  const by = Object.entries(Object.groupBy(observations, (one) => resolverOf(one) ?? 'nothing yet'));
+  return by.map(([resolver, those]) => `${those.length} by ${resolver}`).join(', ');
+}
+
+/** One line each, for differences that nothing resolved. */
+export function describeDifferences(differences: readonly Difference[]): string[] {
+  return differences.map(({ kind, id, fields }) => {
+    const parts = fields.map(
+      ({ field, mirror, upstream }) => `${field} (mirror: ${shown(mirror)}, upstream: ${shown(upstream)})`,
     );
-    return fitting[Math.floor(Math.random() * fitting.length)]?.id ?? null;
-  }
-
-  return { log, compareNow, play };
+    return `${kind} ${id}: ${parts.join(', ')}`;
+  });
 }
 
-/** Waits for the first full syncs, and forgets the differences before them, when the mirror was empty. */
-export async function untilFirstSync(comparer: Comparer, signal: AbortSignal): Promise<Comparison> {
-  const comparison = await until(comparer, signal, FIRST_FULL_SYNC_TIMEOUT_MS, isEqual);
-  if (!isEqual(comparison) && !signal.aborted) {
-    throw new MirrorError('demo', 'the first full sync did not bring the mirror into sync');
-  }
-  comparer.log.takeEnded();
-  return comparison;
-}
-
-/** Compares until `isDone`, time is up, or `signal` aborts. Resolves with the last comparison. */
-export async function until(
-  comparer: Comparer,
-  signal: AbortSignal,
-  timeoutMs: number,
-  isDone: (comparison: Comparison) => boolean | Promise<boolean>,
-): Promise<Comparison> {
-  const deadline = Date.now() + timeoutMs;
-  for (;;) {
-    const comparison = await comparer.compareNow();
-    if ((await isDone(comparison)) || Date.now() > deadline || signal.aborted) return comparison;
-    await pause(LOOK_EVERY_MS, signal);
-  }
-}
-
-export function isEqual(comparison: Comparison): boolean {
-  const rows = KINDS.reduce((sum, kind) => sum + comparison.mirror[kind].size, 0);
-  return comparison.differences.length === 0 && rows > 0;
-}
-
-/** Resolves early when `signal` aborts. */
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => undefined);
+function shown(value: unknown): string {
+  return value === undefined ? 'absent' : JSON.stringify(value);
 }

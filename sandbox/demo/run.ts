@@ -1,216 +1,253 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { MirrorError } from '../../src/platform/errors.ts';
-import { unverifiedRows } from './compare.ts';
+import { type Sandbox, startSandbox } from '../sandbox.ts';
+import { compare, unknowableAssessments, unverifiedRows, upstreamRecords } from './compare.ts';
 import {
-  type Comparer,
-  type Comparison,
-  createComparer,
-  isEqual,
-  LOOK_EVERY_MS,
-  pause,
-  type Story,
-  until,
-  untilFirstSync,
-} from './differences.ts';
-import {
+  DifferenceLog,
   describeDifferences,
   differenceRows,
-  isInTransit,
   type Printer,
   TABLE_HEADS,
   tally,
-} from './report.ts';
-import type { Services } from './services.ts';
+} from './differences.ts';
+import { type Mirror, startMirror } from './mirror.ts';
+import { openMirrorTables } from './tables.ts';
 
-export const STORIES: readonly Story[] = [
-  { name: 'lost-vendor-removal', title: 'lost delete of a vendor', kind: 'vendor', differs: true },
-  { name: 'lost-policy-delete', title: 'lost delete of a policy', kind: 'policy', differs: true },
-  { name: 'overtaken-update', title: 'overtaken update', kind: 'policy', differs: true },
-  { name: 'lost-identification', title: 'assessment whose first event was lost', kind: null, differs: true },
-  { name: 'unannounced-assessment', title: 'assessment never announced', kind: null, differs: false },
-  { name: 'duplicate-delivery', title: 'delivery sent three times', kind: 'vendor', differs: false },
-];
-
-const LIVELY_PER_SECOND = 4;
-
-/** The faults while the scenario runs. */
-const FAULTS = {
-  drop: 0.1,
-  duplicate: 0.1,
-  delay: { probability: 0.25, minMs: 100, maxMs: 1500 },
-  reorder: 0.1,
-  staleMs: 400,
-  errorRate: 0.02,
-} as const;
-
-/** The faults before the last comparison. */
-const NO_FAULTS = { drop: 0, duplicate: 0, delay: { probability: 0 }, reorder: 0, staleMs: 0, errorRate: 0 };
-
-/** When the first and the last story begin, as a share of the run's length. */
-const FIRST_AT = 0.1;
-const LAST_AT = 0.8;
-
-interface Scheduled {
-  /** Milliseconds after the start. */
-  atMs: number;
-  story: Story;
-}
-
-/** When each story begins in a run of `runMs`. */
-export function schedule(runMs: number): Scheduled[] {
-  const step = (LAST_AT - FIRST_AT) / (STORIES.length - 1);
-  return STORIES.map((story, index) => ({ atMs: Math.round(runMs * (FIRST_AT + step * index)), story }));
-}
-
-interface RunSettings {
+interface DemoSettings {
+  /** The shell's environment. Only what every program needs is passed on. */
+  env: NodeJS.ProcessEnv;
+  /** 0: any free one. */
+  sandboxPort: number;
+  /** How long the waves go on; infinite: until `signal` aborts. */
   runMs: number;
   tamper: boolean;
   signal: AbortSignal;
 }
 
+const PER_SECOND = 4;
+const TROUBLE_MS = 30_000;
+/** Time for what the trouble left behind, several times over, and to see that nothing follows. */
+const QUIET_MS = 30_000;
+/** Between two comparisons. */
+const LOOK_EVERY_MS = 200;
+/** The first full syncs take a second or two, but many times that on a busy machine. */
+const FIRST_FULL_SYNC_TIMEOUT_MS = 60_000;
 /** The longest delay and the longest wait for an overtaking delivery are below 4 s. */
 const QUIESCE_TIMEOUT_MS = 30_000;
-/** It takes two list scans or two 404 answers a second apart, and the reads between them; several times that on a busy machine. */
+/** Two list scans or two 404 answers, the reads between them and one more full sync; many times that on a busy machine. */
 const SETTLE_TIMEOUT_MS = 90_000;
-/** How often `settle` looks at pending deletions and full syncs. */
-const STATUS_EVERY_MS = 500;
-
-/** One run of a given length. Resolves with lines that say what differs at its end; none: mirror and upstream are equal. */
-export async function runOnce(screen: Printer, services: Services, settings: RunSettings): Promise<string[]> {
-  const say = narrator(screen);
-  introduce(screen, services);
-  const comparer = createComparer(services);
-  const first = await untilFirstSync(comparer, settings.signal);
-  say(`in sync after the first full sync: ${countText(first)}`);
-
-  say(`${LIVELY_PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`);
-  const stories = schedule(settings.runMs).values();
-  await play(services, comparer, { ...settings, stories }, say);
-
-  say('quiescing: no more changes, deliveries under way are let through');
-  await services.sandbox.setFaults(NO_FAULTS);
-  if (!(await services.sandbox.quiesce(QUIESCE_TIMEOUT_MS))) {
-    throw new MirrorError('demo', 'the sandbox still has deliveries under way');
-  }
-  const before = await comparer.compareNow();
-  const differing = before.differences.length;
-  const differ = differing === 1 ? '1 record differs' : `${differing} records differ`;
-  say(`quiet; ${differ} before the last repair, full syncs are asked for`);
-  const syncRunsBefore = new Set((await services.ops.syncRuns()).map((fullSync) => fullSync.id));
-  await services.ops.requestFullSync();
-  let comparison = await settle(services, comparer, { syncRunsBefore, signal: settings.signal }, say);
-
-  await writeHistory(screen, services, comparer);
-  if (settings.tamper) {
-    const edited = await services.tables.tamper();
-    if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
-    say(`tampered: ${edited.field} of ${edited.kind} ${edited.id} edited by SQL`);
-    comparison = await comparer.compareNow();
-  }
-  return conclude(screen, comparison);
-}
-
-/** Runs the lively scenario with its faults, plays each story at its time, and compares in between. */
-async function play(
-  services: Services,
-  comparer: Comparer,
-  { runMs, stories, signal }: { runMs: number; stories: Iterator<Scheduled, undefined>; signal: AbortSignal },
-  say: Say,
-  onComparison: (comparison: Comparison) => Promise<void> = async () => {},
-): Promise<void> {
-  await services.sandbox.setFaults(FAULTS);
-  await services.sandbox.startLively(LIVELY_PER_SECOND);
-  const startedMs = Date.now();
-  let next = stories.next().value;
-  // A slow machine takes longer than `runMs`, because no story may be left out: it would count as never seen to differ.
-  while ((Date.now() < startedMs + runMs || next !== undefined) && !signal.aborted) {
-    if (next !== undefined && Date.now() >= startedMs + next.atMs) {
-      say(`${next.story.title}: ${(await comparer.play(next.story)) ?? 'no record is left for it'}`);
-      next = stories.next().value;
-    } else await onComparison(await comparer.compareNow());
-    await pause(LOOK_EVERY_MS, signal);
-  }
-}
+/** The sandbox's retries come this many times sooner than a real sender's. */
+const RETRY_SPEED = 10;
 
 /**
- * Waits until nothing differs, waits or is unverified, and each kind had one more full sync, because a full sync might break
- * something. Approves pending deletions, as an operator would.
+ * Runs the sandbox and the mirror on loopback, with keys made for this run and files in a new directory, and always stops them.
+ * The directory is removed, unless `keep` is called: the run failed, or found a difference that it did not make. Resolves with lines that say what differs at the end; none:
+ * mirror and upstream are equal.
  */
-async function settle(
-  services: Services,
-  comparer: Comparer,
-  request: { syncRunsBefore: ReadonlySet<number>; signal: AbortSignal },
-  say: Say,
-): Promise<Comparison> {
-  let nextStatusMs = 0;
-  let synced = false;
-  const comparison = await until(comparer, request.signal, SETTLE_TIMEOUT_MS, async (current) => {
-    if (Date.now() >= nextStatusMs) {
-      nextStatusMs = Date.now() + STATUS_EVERY_MS;
-      for (const { kind, count } of await services.ops.approveDeletions()) {
-        say(`${count} deletions (${kind}) waited for approval; approved, as an operator`);
+export async function runDemo(
+  screen: Printer,
+  settings: DemoSettings,
+  keep: (directory: string) => void,
+): Promise<string[]> {
+  const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-demo-'));
+  let isWell = false;
+  try {
+    await using closers = new AsyncDisposableStack();
+    const webhookSecret = randomBytes(24).toString('base64url');
+    const port = settings.sandboxPort;
+    const sandbox = await startSandbox({ port, webhookSecret, timeScale: RETRY_SPEED });
+    closers.defer(() => sandbox.close());
+    const apiKey = sandbox.options.apiKeys[0]!;
+    const mirror = await startMirror(directory, settings.env, { url: sandbox.url, apiKey, webhookSecret });
+    closers.defer(() => mirror.stop());
+    await mirror.ready();
+    const events = ['policy.*', 'risk.*', 'vendor.*'];
+    sandbox.parts.registrations.add({ url: mirror.receiverUrl, events, description: 'the demo’s mirror' });
+    const tables = openMirrorTables(mirror.database);
+    closers.defer(() => tables.close());
+    const run = new Run({ screen, settings, sandbox, mirror, tables });
+    const differing = await Promise.race([run.play(), mirror.failed]);
+    isWell = differing.length === 0 || settings.tamper;
+    return differing;
+  } finally {
+    if (isWell) rmSync(directory, { recursive: true, force: true });
+    else keep(directory);
+  }
+}
+
+type Comparison = ReturnType<Run['compareNow']>;
+
+interface RunParts {
+  screen: Printer;
+  settings: DemoSettings;
+  sandbox: Sandbox;
+  mirror: Mirror;
+  tables: ReturnType<typeof openMirrorTables>;
+}
+
+class Run {
+  readonly #parts: RunParts;
+  readonly #log = new DifferenceLog();
+  readonly #startedMs = Date.now();
+  #lastSeq = 0;
+
+  constructor(parts: RunParts) {
+    this.#parts = parts;
+  }
+
+  async play(): Promise<string[]> {
+    const { screen, sandbox, mirror, settings } = this.#parts;
+    const { signal } = settings;
+    screen.write(
+      `Status page of the mirror, sign in: ${mirror.signInLink}`,
+      `Page of the sandbox, in the place of the compliance service: ${sandbox.url}/`,
+      `One more event: compliance-mirror sandbox trigger policy.updated --sandbox ${sandbox.url}`,
+      settings.runMs === Number.POSITIVE_INFINITY ? 'Ctrl-C ends it, and compares both.' : '',
+    );
+    const first = await this.#until(FIRST_FULL_SYNC_TIMEOUT_MS, signal, isSettled);
+    const isEmpty = KINDS.every((kind) => first.mirror[kind].size === 0);
+    if (!signal.aborted && (isEmpty || !isSettled(first))) {
+      throw new MirrorError('demo', 'the first full sync did not bring the mirror into sync');
+    }
+    this.#say(`in sync after the first full sync: ${countText(first)}`);
+    // What the mirror lacked before that is no difference.
+    const sinceMs = Date.now();
+    await this.#waves();
+
+    this.#say('the end: no more changes; deliveries under way are let through, and one more full sync');
+    const quietAt = new Date().toISOString();
+    const { quiet } = await this.#stop();
+    if (!quiet) throw new MirrorError('demo', 'the sandbox still has deliveries under way');
+    const never = new AbortController().signal;
+    let comparison = await this.#until(
+      SETTLE_TIMEOUT_MS,
+      never,
+      (current) => isSettled(current) && this.#parts.tables.hasFullSyncs(quietAt),
+    );
+    this.#say(isSettled(comparison) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
+    this.#writeHistory(sinceMs);
+    if (settings.tamper) {
+      const edited = this.#parts.tables.tamper();
+      if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
+      this.#say(`tampered: ${edited.field} of ${edited.kind} ${edited.id} edited by SQL`);
+      comparison = this.compareNow();
+    }
+    return this.#conclude(comparison);
+  }
+
+  /** Trouble and quiet in turns, until time is up or somebody ends it. */
+  async #waves(): Promise<void> {
+    const { runMs, signal } = this.#parts.settings;
+    const endMs = Date.now() + runMs;
+    while (Date.now() < endMs && !signal.aborted) {
+      const beganMs = Date.now();
+      const troubleMs = Math.min(TROUBLE_MS, endMs - beganMs);
+      this.#say(
+        `trouble: ${PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`,
+      );
+      const { scenarios } = this.#parts.sandbox.parts;
+      await scenarios.run({ name: 'bad day', seconds: troubleMs / 1000, perSecond: PER_SECOND });
+      await this.#until(troubleMs, signal, () => false);
+      if (Date.now() >= endMs || signal.aborted) return;
+
+      const quietMs = Date.now();
+      this.#say('quiet: no more changes, and the mirror finds what it missed');
+      // A delivery that is still under way would turn the page yellow once more.
+      let isQuiet = false;
+      const green = this.#until(QUIET_MS, signal, (current) => isQuiet && isSettled(current));
+      await this.#stop();
+      isQuiet = true;
+      if (isSettled(await green)) {
+        const differed = this.#log.since(beganMs);
+        const seconds = ((Date.now() - quietMs) / 1000).toFixed(1);
+        this.#say(
+          `green after ${seconds} s: ${differed.length} records had differed; ended ${tally(differed)}`,
+        );
       }
-      const ended = (await services.ops.syncRuns()).filter((fullSync) => fullSync.finished_at !== null);
-      synced = KINDS.every((kind) =>
-        ended.some((fullSync) => fullSync.kind === kind && !request.syncRunsBefore.has(fullSync.id)),
+      await this.#until(quietMs + QUIET_MS - Date.now(), signal, () => false);
+    }
+  }
+
+  /** Ends the changes, and waits for the deliveries that are under way. */
+  async #stop() {
+    return (await this.#parts.sandbox.parts.scenarios.run({ name: 'stop', waitMs: QUIESCE_TIMEOUT_MS })) as {
+      quiet: boolean;
+    };
+  }
+
+  compareNow() {
+    // The mirror first: see DifferenceLog.
+    const { records, changes, isGreen } = this.#parts.tables.read(this.#lastSeq);
+    const { upstream: service } = this.#parts.sandbox.parts;
+    const upstream = upstreamRecords((kind) => service.state.list(kind));
+    const unknowable = unknowableAssessments(upstream, service.unannounced());
+    this.#lastSeq = changes.at(-1)?.seq ?? this.#lastSeq;
+    const differences = compare(records, upstream, unknowable);
+    this.#log.note({ atMs: Date.now(), differences, changes });
+    return { mirror: records, differences, unknowable, isGreen };
+  }
+
+  /** Compares until `isDone`, time is up, or `signal` aborts. Resolves with the last comparison. */
+  async #until(
+    timeoutMs: number,
+    signal: AbortSignal,
+    isDone: (comparison: Comparison) => boolean,
+  ): Promise<Comparison> {
+    const deadline = Date.now() + timeoutMs;
+    for (;;) {
+      const comparison = this.compareNow();
+      if (isDone(comparison) || Date.now() >= deadline || signal.aborted) return comparison;
+      await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /** Writes what differed during the run, and what ended each difference. */
+  #writeHistory(sinceMs: number): void {
+    const { screen } = this.#parts;
+    const deliveries = this.#parts.sandbox.parts.upstream.deliveries.list();
+    const { rows, left, inTransit, unshown } = differenceRows(this.#log.since(sinceMs), deliveries);
+    screen.write('', 'These differed, and what repaired them:', '');
+    screen.table(TABLE_HEADS, rows);
+    if (left > 0) screen.write(`and ${left} more before them`);
+    screen.write(
+      `Besides, ${inTransit} differed until their own event arrived, and ${unshown} until the API was read, since events do not show every field.`,
+    );
+    const { events, redeliveries } = this.#parts.tables.countEvents();
+    screen.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.`, '');
+  }
+
+  #conclude(comparison: Comparison): string[] {
+    const lines = describeDifferences(comparison.differences);
+    for (const { kind, id } of unverifiedRows(comparison.mirror)) lines.push(`${kind} ${id}: not verified`);
+    const compared = lines.length === 0 ? 'Equal, record by record and field by field:' : 'Compared';
+    const silent = comparison.unknowable.size;
+    this.#parts.screen.write(`${compared} ${countText(comparison)}.`);
+    if (silent > 0) {
+      this.#parts.screen.write(
+        `Risk assessments of which no event arrived: ${silent}. The API lists none, so no mirror can know of them.`,
       );
     }
-    return synced && isSettled(current);
-  });
-  say(isSettled(comparison) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
-  return comparison;
-}
-
-function isSettled(comparison: Comparison): boolean {
-  return (
-    isEqual(comparison) && comparison.pendingEvents === 0 && unverifiedRows(comparison.mirror).length === 0
-  );
-}
-
-/** Writes what differed during the run, and what ended each difference. */
-async function writeHistory(screen: Printer, services: Services, comparer: Comparer): Promise<void> {
-  const observations = comparer.log.all;
-  const { rows, left } = differenceRows(observations, await services.sandbox.deliveries());
-  screen.write('', 'Before repair these differed:', '');
-  screen.table(TABLE_HEADS, rows);
-  if (left.length > 0) screen.write(`and ${left.length} more, ended ${tally(left)}`);
-  const inTransit = observations.filter(isInTransit);
-  if (inTransit.length > 0) {
-    screen.write(`Besides, ${inTransit.length} differed only until their own event arrived.`);
+    return lines;
   }
-  const { events, redeliveries } = await services.tables.countEvents();
-  screen.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.`, '');
 
-  const unseen = STORIES.filter(
-    (story) => story.differs && !observations.some((observation) => observation.story === story.title),
-  );
-  if (unseen.length > 0) {
-    const names = unseen.map((story) => story.title).join(', ');
-    throw new MirrorError('demo', `staged, and never seen to differ: ${names}`);
+  #say(line: string): void {
+    const seconds = ((Date.now() - this.#startedMs) / 1000).toFixed(1).padStart(6);
+    this.#parts.screen.write(`${seconds} s  ${line}`);
   }
 }
 
-function conclude(screen: Printer, comparison: Comparison): string[] {
-  const lines = describeDifferences(comparison.differences);
-  const unverified = unverifiedRows(comparison.mirror);
-  for (const { kind, id } of unverified) lines.push(`${kind} ${id}: not verified`);
-  if (comparison.pendingEvents > 0) lines.push(`${comparison.pendingEvents} events are still pending`);
-  const silent = comparison.unknowable.size;
-  const were =
-    silent === 1
-      ? '1 risk assessment was never announced'
-      : `${silent} risk assessments were never announced`;
-  const compared = lines.length === 0 ? 'Equal, record by record and field by field:' : 'Compared';
-  screen.write(
-    `${compared} ${countText(comparison)}.`,
-    `${were}, and the API lists none: no mirror can know of them.`,
-  );
-  return lines;
+function isSettled({ differences, isGreen, mirror }: Comparison): boolean {
+  return differences.length === 0 && isGreen && unverifiedRows(mirror).length === 0;
 }
 
-function countText(comparison: Comparison): string {
+function countText({ mirror }: Comparison): string {
   return KINDS.map((kind) => {
-    const rows = [...comparison.mirror[kind].values()];
+    const rows = [...mirror[kind].values()];
     const deleted = rows.filter((row) => row.deleted_at !== null).length;
     const tombstones = deleted > 0 ? ` and ${deleted} deleted` : '';
     return `${rows.length - deleted} ${NAMES[kind]}${tombstones}`;
@@ -218,63 +255,3 @@ function countText(comparison: Comparison): string {
 }
 
 const NAMES = { policy: 'policies', risk_assessment: 'risk assessments', vendor: 'vendors' } as const;
-
-type Say = (line: string) => void;
-
-/** Writes lines with the seconds since it was made. */
-function narrator(screen: Printer): Say {
-  const startedMs = Date.now();
-  return (line) => {
-    const seconds = ((Date.now() - startedMs) / 1000).toFixed(1).padStart(5);
-    screen.write(`${seconds} s  ${line}`);
-  };
-}
-
-const STORY_EVERY_MS = 8_000;
-const REPORT_EVERY_MS = 10_000;
-
-function* endlessly(): Generator<Scheduled, undefined> {
-  for (let played = 0; ; played += 1) {
-    yield { atMs: (played + 1) * STORY_EVERY_MS, story: STORIES[played % STORIES.length]! };
-  }
-}
-
-/** Runs the lively scenario and plays the stories again and again, until `signal` aborts. */
-export async function keepRunning(screen: Printer, services: Services, signal: AbortSignal): Promise<void> {
-  const say: Say = (line) => screen.write(`${new Date().toISOString().slice(11, 19)}  ${line}`);
-  introduce(screen, services);
-  screen.write('Ctrl-C ends it.', '');
-  const comparer = createComparer(services);
-  await untilFirstSync(comparer, signal);
-  let nextReportMs = Date.now() + REPORT_EVERY_MS;
-  const stories = endlessly();
-  await play(
-    services,
-    comparer,
-    { runMs: Number.POSITIVE_INFINITY, stories, signal },
-    say,
-    async (comparison) => {
-      if (Date.now() < nextReportMs) return;
-      nextReportMs = Date.now() + REPORT_EVERY_MS;
-      const { events, redeliveries } = await services.tables.countEvents();
-      const records = Object.values(comparison.mirror).reduce((sum, rows) => sum + rows.size, 0);
-      const resolved = comparer.log.takeEnded();
-      const ended = resolved.length > 0 ? `; resolved since the last line: ${tally(resolved)}` : '';
-      say(
-        `records: ${records}, events: ${events}, redeliveries: ${redeliveries}; records that differ now: ${comparison.differences.length}${ended}`,
-      );
-    },
-  );
-  screen.write('', 'Stopping both services.');
-}
-
-function introduce(screen: Printer, services: Services): void {
-  const { sandboxUrl, shapesNumber, found } = services;
-  screen.write(
-    `Sandbox, in the place of the compliance service: ${sandboxUrl}/`,
-    `Status page of the mirror, sign in: ${services.signInLink}`,
-    `One more event: npm run cli -- trigger policy.updated --sandbox ${sandboxUrl} (or: compliance-mirror trigger …)`,
-    `The sandbox answers in a form that it draws anew at each start; the same once more: --shapes ${shapesNumber}`,
-    `setup has found ${found.length === 0 ? 'nothing that differs from the defaults' : `what differs from the defaults: ${found.join(', ')}`}`,
-  );
-}

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { Hono } from 'hono';
-import { parseScopes, requireOwnOrigin, SCOPES } from '../access.ts';
+import { csrf } from 'hono/csrf';
+import type { PropsWithChildren } from 'hono/jsx';
+import { parseScopes, SCOPES } from '../access.ts';
 import type { OauthOptions } from '../options.ts';
 import { Layout, pageHeaders } from '../page/layout.tsx';
-import { type Grants, remember } from './grants.ts';
+import { type Grants, remember, take } from './grants.ts';
 
 /** What a person is asked to consent to, after the request has been checked. */
 interface ConsentRequest {
@@ -38,10 +40,9 @@ export function consentRoutes({ application }: OauthOptions, grants: Grants): Ho
     return c.html(<ConsentPage request={request} ticket={ticket} />);
   });
 
-  routes.post('/authorize', requireOwnOrigin, async (c) => {
+  routes.post('/authorize', csrf(), async (c) => {
     const { ticket, answer } = await c.req.parseBody();
-    const entry = pending.get(String(ticket));
-    pending.delete(String(ticket));
+    const entry = take(pending, String(ticket));
     if (entry === undefined || entry.expiresAtMs <= performance.now()) {
       return c.html(
         <RejectionPage reason="This page was answered before, or is too old. Start again." />,
@@ -98,53 +99,54 @@ function redirectTo(
   return url.href;
 }
 
-function ConsentPage({ request, ticket }: { request: ConsentRequest; ticket: string }) {
-  const { clientId, redirectUri, scopes } = request;
+function Door({ title, children }: PropsWithChildren<{ title: string }>) {
   return (
-    <Layout title="Allow access?">
+    <Layout title={title}>
       <main class="door">
-        <p class="eyebrow">Compliance sandbox · OAuth consent</p>
-        <h1>
-          <q>{clientId}</q> asks for access
-        </h1>
-        <p>It would act for you in this sandbox, and could:</p>
-        <ul class="scopes">
-          {scopes.map((scope) => (
-            <li>
-              {SCOPES[scope]} <code>{scope}</code>
-            </li>
-          ))}
-        </ul>
-        <form method="post" action="/oauth/authorize" class="row">
-          <input type="hidden" name="ticket" value={ticket} />
-          <button type="submit" name="answer" value="allow" class="first">
-            Allow
-          </button>
-          <button type="submit" name="answer" value="deny">
-            Deny
-          </button>
-        </form>
-        <p class="note">
-          Either way you go back to <code>{redirectUri}</code>. Nothing here is real: the sandbox has no users
-          and holds invented records.
-        </p>
+        <p class="note">Compliance sandbox · OAuth consent</p>
+        {children}
       </main>
     </Layout>
   );
 }
 
+function ConsentPage({ request, ticket }: { request: ConsentRequest; ticket: string }) {
+  const { clientId, redirectUri, scopes } = request;
+  return (
+    <Door title="Allow access?">
+      <h1>
+        <q>{clientId}</q> asks for access
+      </h1>
+      <p>It would act for you in this sandbox, and could:</p>
+      <ul class="scopes">
+        {scopes.map((scope) => (
+          <li>
+            {SCOPES[scope]} <code>{scope}</code>
+          </li>
+        ))}
+      </ul>
+      <form method="post" action="/oauth/authorize" class="row">
+        <input type="hidden" name="ticket" value={ticket} />
+        <button type="submit" name="answer" value="allow" class="first">
+          Allow
+        </button>
+        <button type="submit" name="answer" value="deny">
+          Deny
+        </button>
+      </form>
+      <p class="note">
+        Either way you go back to <code>{redirectUri}</code>. Nothing here is real.
+      </p>
+    </Door>
+  );
+}
+
 function RejectionPage({ reason }: { reason: string }) {
   return (
-    <Layout title="Not possible">
-      <main class="door">
-        <p class="eyebrow">Compliance sandbox · OAuth consent</p>
-        <h1>This request cannot be granted</h1>
-        <p>{reason}</p>
-        <p class="note">
-          The client and its redirect address are the sandbox’s settings <code>SANDBOX_CLIENT_ID</code> and{' '}
-          <code>SANDBOX_REDIRECT_URI</code>; they must be the same letter by letter.
-        </p>
-      </main>
-    </Layout>
+    <Door title="Not possible">
+      <h1>This request cannot be granted</h1>
+      <p>{reason}</p>
+      <p class="note">The redirect address, set by --redirect-uri, must be the same letter by letter.</p>
+    </Door>
   );
 }

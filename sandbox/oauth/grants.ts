@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import { includesAll, type Scopes, sameText } from '../access.ts';
+import { type Scopes, sameText } from '../access.ts';
 
 /** RFC 6749 allows at most ten minutes. A redirect takes seconds. */
 const CODE_LIFE_MS = 60_000;
@@ -8,15 +8,6 @@ const MAX_KEPT = 1_000;
 
 const SECRET_BYTES = 32;
 
-/** One consent, or one request of a service account. Every token belongs to a grant. */
-interface Grant {
-  clientId: string;
-  scopes: Scopes;
-  /** How often its tokens were renewed; null: they cannot be. */
-  refreshes: number | null;
-  revoked: boolean;
-}
-
 interface Code {
   clientId: string;
   redirectUri: string;
@@ -24,24 +15,23 @@ interface Code {
   /** RFC 7636, S256; null: the request had none. */
   challenge: string | null;
   expiresAtMs: number;
-  /** Set when the code is used, which is possible only once. */
-  grant: Grant | null;
 }
 
+/** As the token endpoint answers (RFC 6749, section 5.1). */
 export interface IssuedTokens {
-  accessToken: string;
-  refreshToken: string | null;
-  expiresInSeconds: number;
-  scopes: Scopes;
+  access_token: string;
+  token_type: 'Bearer';
+  expires_in: number;
+  refresh_token?: string;
+  scope: string;
 }
 
-/** Codes, access tokens and refresh tokens. Only their digests are stored. */
+/** Codes, access tokens and refresh tokens. A code and a refresh token are gone once somebody has tried to use them. */
 export class Grants {
   readonly #accessTokenSeconds: number;
   readonly #codes = new Map<string, Code>();
-  readonly #accessTokens = new Map<string, { grant: Grant; scopes: Scopes; expiresAtMs: number }>();
-  /** Used ones stay, so that a second use is recognised. `number` counts them within their grant. */
-  readonly #refreshTokens = new Map<string, { grant: Grant; number: number }>();
+  readonly #accessTokens = new Map<string, { scopes: Scopes; expiresAtMs: number }>();
+  readonly #refreshTokens = new Map<string, { clientId: string; scopes: Scopes }>();
   readonly #now: () => number;
 
   /** `now`: monotonic milliseconds. */
@@ -50,67 +40,50 @@ export class Grants {
     this.#now = now;
   }
 
-  issueCode(request: Omit<Code, 'expiresAtMs' | 'grant'>): string {
-    const code = newSecret();
-    const expiresAtMs = this.#now() + CODE_LIFE_MS;
-    remember(this.#codes, digestOf(code), { ...request, expiresAtMs, grant: null });
-    return code;
+  issueCode(request: Omit<Code, 'expiresAtMs'>): string {
+    return remember(this.#codes, newSecret(), { ...request, expiresAtMs: this.#now() + CODE_LIFE_MS });
   }
 
-  /** Null: the code cannot be used for this. A second use revokes the tokens of the first. */
+  /** Null: the code cannot be used for this. */
   redeemCode(
     code: string,
     given: { clientId: string; redirectUri: string; verifier: string | null },
   ): IssuedTokens | null {
-    const stored = this.#codes.get(digestOf(code));
+    const stored = take(this.#codes, code);
     if (stored === undefined || stored.clientId !== given.clientId) return null;
-    if (stored.grant !== null) {
-      stored.grant.revoked = true;
-      return null;
-    }
     if (stored.expiresAtMs <= this.#now() || stored.redirectUri !== given.redirectUri) return null;
-    if (!isProven(stored.challenge, given.verifier)) return null;
-    const { clientId, scopes } = stored;
-    stored.grant = { clientId, scopes, refreshes: 0, revoked: false };
-    return this.#issue(stored.grant, scopes);
+    return isProven(stored.challenge, given.verifier) ? this.#issue(stored) : null;
   }
 
-  /** Null: the token cannot be used. A second use revokes the whole grant (RFC 9700, 4.14). */
-  refresh(token: string, clientId: string, wanted: readonly string[]): IssuedTokens | 'invalid_scope' | null {
-    const { grant, number } = this.#refreshTokens.get(digestOf(token)) ?? {};
-    if (grant === undefined || grant.clientId !== clientId || grant.revoked) return null;
-    if (grant.refreshes === null || grant.refreshes !== number) {
-      grant.revoked = true;
-      return null;
-    }
-    if (!includesAll(grant.scopes, wanted)) return 'invalid_scope';
-    grant.refreshes += 1;
-    return this.#issue(grant, wanted.length === 0 ? grant.scopes : new Set(wanted));
+  /** Null: the token cannot be used. The scopes stay as they were. */
+  refresh(token: string, clientId: string): IssuedTokens | null {
+    const stored = take(this.#refreshTokens, token);
+    return stored?.clientId === clientId ? this.#issue(stored) : null;
   }
 
   /** Service accounts get no refresh token: they ask again. */
-  issueToAccount(clientId: string, scopes: Scopes): IssuedTokens {
-    return this.#issue({ clientId, scopes, refreshes: null, revoked: false }, scopes);
+  issueToAccount(scopes: Scopes): IssuedTokens {
+    const expiresAtMs = this.#now() + this.#accessTokenSeconds * 1000;
+    return {
+      access_token: remember(this.#accessTokens, `sandbox_access_${newSecret()}`, { scopes, expiresAtMs }),
+      token_type: 'Bearer',
+      expires_in: this.#accessTokenSeconds,
+      scope: [...scopes].join(' '),
+    };
   }
 
   /** Null: the access token is not valid now. */
   scopesOf(accessToken: string): Scopes | null {
-    const token = this.#accessTokens.get(digestOf(accessToken));
-    if (token === undefined || token.grant.revoked || token.expiresAtMs <= this.#now()) return null;
-    return token.scopes;
+    const token = this.#accessTokens.get(accessToken);
+    return token === undefined || token.expiresAtMs <= this.#now() ? null : token.scopes;
   }
 
-  #issue(grant: Grant, scopes: Scopes): IssuedTokens {
-    const accessToken = `sandbox_access_${newSecret()}`;
-    const expiresInSeconds = this.#accessTokenSeconds;
-    const expiresAtMs = this.#now() + expiresInSeconds * 1000;
-    remember(this.#accessTokens, digestOf(accessToken), { grant, scopes, expiresAtMs });
-    const number = grant.refreshes;
-    const refreshToken = number === null ? null : `sandbox_refresh_${newSecret()}`;
-    if (number !== null && refreshToken !== null) {
-      remember(this.#refreshTokens, digestOf(refreshToken), { grant, number });
-    }
-    return { accessToken, refreshToken, expiresInSeconds, scopes };
+  #issue({ clientId, scopes }: { clientId: string; scopes: Scopes }): IssuedTokens {
+    const refresh_token = remember(this.#refreshTokens, `sandbox_refresh_${newSecret()}`, {
+      clientId,
+      scopes,
+    });
+    return { ...this.issueToAccount(scopes), refresh_token };
   }
 }
 
@@ -122,10 +95,16 @@ function isProven(challenge: string | null, verifier: string | null): boolean {
 
 const newSecret = (): string => randomBytes(SECRET_BYTES).toString('base64url');
 
-const digestOf = (text: string): string => hash('sha256', text, 'base64');
-
-export function remember<T>(map: Map<string, T>, key: string, value: T): void {
+/** Returns the key. */
+export function remember<T>(map: Map<string, T>, key: string, value: T): string {
   map.set(key, value);
   const [oldest] = map.keys();
   if (map.size > MAX_KEPT && oldest !== undefined) map.delete(oldest);
+  return key;
+}
+
+export function take<T>(map: Map<string, T>, key: string): T | undefined {
+  const value = map.get(key);
+  map.delete(key);
+  return value;
 }

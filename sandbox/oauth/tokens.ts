@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
-import { includesAll, parseScopes, sameText } from '../access.ts';
+import { parseScopes, sameText } from '../access.ts';
 import type { OauthOptions } from '../options.ts';
 import type { Grants, IssuedTokens } from './grants.ts';
 
@@ -17,12 +17,7 @@ const requestSchema = z.discriminatedUnion('grant_type', [
       .regex(/^[A-Za-z0-9._~-]{43,128}$/)
       .optional(),
   }),
-  z.object({
-    ...client,
-    grant_type: z.literal('refresh_token'),
-    refresh_token: z.string(),
-    scope: z.string().default(''),
-  }),
+  z.object({ ...client, grant_type: z.literal('refresh_token'), refresh_token: z.string() }),
   z.object({ ...client, grant_type: z.literal('client_credentials'), scope: z.string().default('') }),
 ]);
 type TokenRequest = z.infer<typeof requestSchema>;
@@ -51,14 +46,7 @@ export function tokenRoutes(oauth: OauthOptions, grants: Grants): Hono {
   return new Hono().post('/token', async (c) => {
     c.header('cache-control', 'no-store');
     try {
-      const { accessToken, refreshToken, expiresInSeconds, scopes } = issue(await read(c), oauth, grants);
-      return c.json({
-        access_token: accessToken,
-        token_type: 'Bearer',
-        expires_in: expiresInSeconds,
-        ...(refreshToken === null ? {} : { refresh_token: refreshToken }),
-        scope: [...scopes].join(' '),
-      });
+      return c.json(issue(await read(c), oauth, grants));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       return c.json({ error: error.error, error_description: error.message }, error.status);
@@ -95,11 +83,11 @@ function issue(
   }
   if (request.grant_type === 'client_credentials') {
     const held = new Set('scopes' in found ? found.scopes : []);
-    const wanted = scopesIn(request.scope);
-    if (!includesAll(held, wanted)) {
+    const wanted = parseScopes(request.scope) ?? [request.scope];
+    if (!wanted.every((scope) => held.has(scope))) {
       throw new Refusal('invalid_scope', 'The account may not do all of that.');
     }
-    return grants.issueToAccount(clientId, wanted.length === 0 ? held : new Set(wanted));
+    return grants.issueToAccount(wanted.length === 0 ? held : new Set(wanted));
   }
   const tokens =
     request.grant_type === 'authorization_code'
@@ -108,14 +96,7 @@ function issue(
           redirectUri: request.redirect_uri,
           verifier: request.code_verifier ?? null,
         })
-      : grants.refresh(request.refresh_token, clientId, scopesIn(request.scope));
+      : grants.refresh(request.refresh_token, clientId);
   if (tokens === null) throw new Refusal('invalid_grant', 'It is used, expired, revoked or not for this.');
-  if (tokens === 'invalid_scope') throw new Refusal('invalid_scope', 'That is more than was consented to.');
   return tokens;
-}
-
-function scopesIn(text: string): string[] {
-  const scopes = parseScopes(text);
-  if (scopes === null) throw new Refusal('invalid_scope', 'There is no such scope.');
-  return scopes;
 }

@@ -1,32 +1,34 @@
 import type { MiddlewareHandler } from 'hono';
 import { raw } from 'hono/html';
-import type { Child, PropsWithChildren } from 'hono/jsx';
+import type { PropsWithChildren } from 'hono/jsx';
+import { secureHeaders } from 'hono/secure-headers';
 import { script, styleSheet } from './assets.ts';
 
 /**
  * Allows nothing from other origins and nothing inline, so that a hostile name does nothing even if escaping fails.
  * `formTarget`: another origin that the answer to a form may redirect to.
  */
-export function pageHeaders(formTarget = ''): MiddlewareHandler {
-  const policy = [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "connect-src 'self'",
-    'img-src data:',
-    `form-action 'self' ${formTarget}`.trim(),
-    "frame-ancestors 'none'",
-    "base-uri 'none'",
-  ].join('; ');
-  return async function pageHeaders(context, next) {
-    await next();
-    const { headers } = context.res;
-    headers.set('content-security-policy', policy);
-    headers.set('x-content-type-options', 'nosniff');
-    headers.set('x-frame-options', 'DENY');
+export function pageHeaders(formTarget?: string): MiddlewareHandler {
+  const secure = secureHeaders({
+    contentSecurityPolicy: {
+      defaultSrc: ["'none'"],
+      scriptSrc: ["'self'"],
+      styleSrc: ["'self'"],
+      connectSrc: ["'self'"],
+      imgSrc: ['data:'],
+      formAction: ["'self'", ...(formTarget === undefined ? [] : [formTarget])],
+      frameAncestors: ["'none'"],
+      baseUri: ["'none'"],
+    },
+    xFrameOptions: 'DENY',
     // Not `no-referrer`: with that, browsers send `Origin: null` with a form.
-    headers.set('referrer-policy', 'same-origin');
-    if (!headers.has('cache-control')) headers.set('cache-control', 'no-store');
+    referrerPolicy: 'same-origin',
+    // It is for https, and the sandbox speaks http.
+    strictTransportSecurity: false,
+  });
+  return async function pageHeaders(context, next) {
+    context.header('cache-control', 'no-store');
+    await secure(context, next);
   };
 }
 
@@ -51,28 +53,5 @@ export function Layout({ title, children }: PropsWithChildren<{ title: string }>
         <body>{children}</body>
       </html>
     </>
-  );
-}
-
-type CardProps = PropsWithChildren<{
-  /** The name by which the script replaces this part. */
-  part: string;
-  title: string;
-  isTitleHidden?: boolean;
-  /** In one line with the title. */
-  aside?: Child;
-}>;
-
-export function Card({ part, title, isTitleHidden, aside, children }: CardProps) {
-  return (
-    <section class="card" data-part={part} aria-labelledby={`${part}-title`}>
-      <header>
-        <h2 id={`${part}-title`} class={isTitleHidden ? 'hidden' : undefined}>
-          {title}
-        </h2>
-        {aside}
-      </header>
-      {children}
-    </section>
   );
 }

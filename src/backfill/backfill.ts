@@ -6,7 +6,6 @@ import { StoreUnavailable } from '../platform/errors.ts';
 import type { DueRecord, ProvisionalRules } from '../store/store.ts';
 import { createCandidateProof, createIdsBeside } from './candidate-search.ts';
 import { type Context, causeOf } from './context.ts';
-import { createDryRun, type DryRunReport } from './dry-run.ts';
 import { createFullSyncer, type FullSyncWatch } from './full-sync.ts';
 import { createRefetch } from './refetch.ts';
 import { createUnnamedEvents } from './unnamed-events.ts';
@@ -35,6 +34,11 @@ const WAITING_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 24 * 3_600_000 };
 /** Wait after the database could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
+export interface NamedIds {
+  ids: readonly string[];
+  isComplete: boolean;
+}
+
 export interface BackfillOptions
   extends Pick<Context, 'store' | 'clock' | 'paging' | 'random' | 'onApplied'>,
     FullSyncWatch {
@@ -48,8 +52,8 @@ export interface BackfillOptions
   interrupted: readonly { kind: Kind; pages: number }[];
   /** The API gave no useful answer when the last process ended. */
   wasUnreachable?: boolean;
-  /** Ids from RISK_IDS_FILE; read again before each full sync. */
-  riskIds: () => Promise<readonly string[]>;
+  /** Ids from RISK_IDS_FILE, and whether it says that it names all; read again before each full sync. */
+  riskIds: () => Promise<NamedIds>;
   /** The fingerprint of the credentials and the address that requests use now. */
   access: () => string;
   /** The API has become unreachable, or answers again. */
@@ -86,7 +90,7 @@ const isAsked = (reason: string) => /^(operator|approval|credentials)\b/.test(re
 /** Finds due records, verifies them in the cheaper way, and runs full syncs for everything that single reads cannot repair. */
 export function createBackfill(options: BackfillOptions) {
   const { store, clock } = options;
-  const { timing, pointers } = options.rules;
+  const { timing, pointers, guardPercent } = options.rules;
   const now = () => momentOf(clock);
   const plans = new Map(KINDS.map((kind) => [kind, newPlan()]));
   const planOf = (kind: Kind) => plans.get(kind)!;
@@ -97,13 +101,13 @@ export function createBackfill(options: BackfillOptions) {
   const nap = createNap(clock);
   let woken = false;
 
-  const forReads = { ...options, timing, pointers, signal };
+  const forReads = { ...options, timing, pointers, guardPercent, signal };
   /** The credentials with which each kind was last noted as readable, so that not every read writes a note. */
   const noted = new Map<string, string>();
   const upstream = createUpstream({
     ...forReads,
     onUnauthorized(others) {
-      for (const kind of others) planOf(kind).reasons.add('gap');
+      for (const kind of others) planOf(kind).reasons.add('problem');
       wake();
     },
     onAcceptedAgain() {
@@ -124,7 +128,6 @@ export function createBackfill(options: BackfillOptions) {
   const refetch = createRefetch({ ...context, idsBeside: createIdsBeside(seekers) });
   const fullSyncer = createFullSyncer({ ...context, refetch });
   const { reserved } = fullSyncer;
-  const dryRun = createDryRun(context);
   const beside = new Map<string, Promise<void>>();
   const interrupted = new Map(options.interrupted.map(({ kind, pages }) => [kind, pages]));
 
@@ -157,19 +160,21 @@ export function createBackfill(options: BackfillOptions) {
     const plan = planOf(kind);
     // No event names these ids, so their first read need not wait for the consistency window.
     const settled = { ...now(), steady: now().steady - timing.settleMs };
-    if (kind === 'risk_assessment') await store.makeKnown(kind, await options.riskIds(), settled);
+    const named = kind === 'risk_assessment' ? await options.riskIds() : null;
+    if (named !== null) await store.makeKnown(kind, named.ids, settled);
     const read = interrupted.get(kind) ?? 0;
     interrupted.delete(kind);
     // With more pages than the list has, it was interrupted in a second list scan, and nothing can be skipped.
     const isResumed =
       read >= PAGES_WORTH_RESUMING && read < scanCost(await store.countKnown(kind), options.paging.pageSize);
-    const result = await fullSyncer.fullSync(kind, reason, isResumed ? read : 0);
+    const listed = named?.isComplete ?? true;
+    const result = await fullSyncer.fullSync(kind, reason, { skip: isResumed ? read : 0, listed });
     if (result.resumed) {
       // Only a whole full sync shows which records are gone.
       plan.reasons.add('resumed');
       return;
     }
-    if (result.outcome === 'complete') {
+    if (result.outcome === 'complete' || result.outcome === 'accepted') {
       plan.failures = 0;
       plan.pendingAgainAt = Number.POSITIVE_INFINITY;
       const pending = await store.pendingDeletions(clock.wall());
@@ -181,8 +186,8 @@ export function createBackfill(options: BackfillOptions) {
     retryLater(plan);
     // A single failure may be chance: a page failed, or the list moved while it was read.
     if (plan.failures > 1) {
-      const reason = result.mismatch ? 'total_mismatch' : 'list_incomplete';
-      await store.openGap({ reason, kind, recordId: null }, result.error, now());
+      const problem = { reason: 'incomplete_list', kind, recordId: null } as const;
+      await store.openProblem(problem, result.error, now(), result.stays);
     }
   }
 
@@ -211,7 +216,8 @@ export function createBackfill(options: BackfillOptions) {
   async function planSyncRuns(): Promise<void> {
     for (const kind of await store.kindsWantingFullSync(now())) {
       const plan = planOf(kind);
-      if (plan.running === null && plan.failures === 0 && plan.reasons.size === 0) plan.reasons.add('gap');
+      if (plan.running === null && plan.failures === 0 && plan.reasons.size === 0)
+        plan.reasons.add('problem');
     }
     for (const kind of KINDS) {
       const plan = planOf(kind);
@@ -298,7 +304,8 @@ export function createBackfill(options: BackfillOptions) {
     if (proven === 0) return;
     const needsList = kind === 'vendor';
     const isEarly = needsList || awaiting > 0 || planOf(kind).running !== null;
-    const context = { cause: causeOf(null), syncRunId: null, unannounced: isEarly ? [] : null };
+    const unannounced = isEarly ? [] : null;
+    const context = { cause: causeOf(null), unannounced, guardPercent, timing };
     const concluded = await store.concludeDeletions(kind, null, context, now());
     if (concluded.pending.length > 0) lookAgain(planOf(kind));
     options.onConcluded(kind, concluded, context.cause);
@@ -323,7 +330,7 @@ export function createBackfill(options: BackfillOptions) {
     const refused = await upstream.look();
     if (refused === null) return;
     // The kind's full sync is tried again until the API accepts it.
-    planOf(refused).reasons.add('gap');
+    planOf(refused).reasons.add('problem');
     wake();
   }
 
@@ -370,12 +377,6 @@ export function createBackfill(options: BackfillOptions) {
       upstream.tryNow();
       wake();
     },
-    /**
-     * Compares a whole kind with the API and writes nothing. Rejects with UpstreamError when the API cannot be read, and
-     * with the signal's reason when that aborts.
-     */
-    dryRun: (kind: Kind, stop: AbortSignal): Promise<DryRunReport> =>
-      dryRun(kind, AbortSignal.any([signal, stop])),
     health: upstream.health,
     runningSyncRuns: fullSyncer.running,
 

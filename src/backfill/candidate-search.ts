@@ -1,5 +1,5 @@
 import { type Candidate, everyIdIn } from '../compliance/candidates.ts';
-import { UpstreamError, unreadableText } from '../compliance/errors.ts';
+import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import { DELETE_TYPES, type FetchedKind } from '../compliance/kinds.ts';
 import { payloadIn } from '../compliance/pointers.ts';
 import { momentOf } from '../platform/clock.ts';
@@ -59,8 +59,9 @@ export function createCandidateProof(
   };
 }
 
+/** An answer, but one that nobody understands. */
 export const isMalformed = (error: unknown): error is UpstreamError =>
-  error instanceof UpstreamError && error.kind === 'malformed';
+  error instanceof UpstreamError && isUnreadable(error) && error.kind !== 'unexpected_status';
 
 // ─── other ids in the events about an id that the API does not know ─────────────────────────────────────────
 
@@ -107,11 +108,11 @@ export function createIdsBeside(
   const unfinished = new Map<string, ReturnType<typeof createSearch>>();
 
   /**
-   * Searches the events about `unknownId`. `isCompared`: another record can be read, so 404s count. `hasGap`: an answer
-   * could not be understood, so a gap of `unknownId` is open until the search is finished.
+   * Searches the events about `unknownId`. `isCompared`: another record can be read, so 404s count. `hasProblem`: an answer
+   * could not be understood, so a problem of `unknownId` is open until the search is finished.
    */
-  function createSearch(unknownId: string, isCompared: boolean, hasGap: boolean) {
-    const search = { isCompared, hasGap, step };
+  function createSearch(unknownId: string, isCompared: boolean, hasProblem: boolean) {
+    const search = { isCompared, hasProblem, step };
     const answers = new Map<string, boolean>();
     /** Ids without a useful answer in this round. Each is asked for once a round. */
     const unanswered = new Set<string>();
@@ -144,9 +145,9 @@ export function createIdsBeside(
           failuresInARow += 1;
           if (failuresInARow % SERVICE_FAILS === 0) throw error;
         } else {
-          const gap = { reason: 'unreadable_answer', kind, recordId: unknownId } as const;
-          await store.openGap(gap, `${id} in its events: ${unreadableText(error)}`, momentOf(clock));
-          search.hasGap = true;
+          const problem = { reason: 'unreadable_answer', kind, recordId: unknownId } as const;
+          await store.openProblem(problem, `${id} in its events: ${unreadableText(error)}`, momentOf(clock));
+          search.hasProblem = true;
         }
         throw new Unanswered();
       }
@@ -245,22 +246,22 @@ export function createIdsBeside(
       const isCompared = canCompare !== null;
       // Answers from before another record could be read prove nothing.
       const isSame = before?.isCompared === isCompared;
-      const begun = isSame ? before : createSearch(id, isCompared, before?.hasGap ?? false);
+      const begun = isSame ? before : createSearch(id, isCompared, before?.hasProblem ?? false);
       unfinished.set(id, begun);
       const result = await begun.step(through, canCompare);
       if (result.restInMs !== null) return result;
-      if (begun.hasGap)
-        await store.resolveGap({ reason: 'unreadable_answer', kind, recordId: id }, momentOf(clock));
+      if (begun.hasProblem)
+        await store.endProblem({ reason: 'unreadable_answer', kind, recordId: id }, momentOf(clock));
       unfinished.delete(id);
       return result;
     },
     /** The address of the id itself was answered. If that was a record, the search for other ids ends. */
     async answered(of: FetchedKind, id: string, outcome: 'found' | 'missing'): Promise<void> {
       if (of === kind && outcome === 'found') unfinished.delete(id);
-      // A search's gap is about the answers to other ids, so a 404 for this one does not resolve it.
-      const isOfSearch = of === kind && unfinished.get(id)?.hasGap === true;
+      // A search's problem is about the answers to other ids, so a 404 for this one does not resolve it.
+      const isOfSearch = of === kind && unfinished.get(id)?.hasProblem === true;
       if (!isOfSearch)
-        await store.resolveGap({ reason: 'unreadable_answer', kind: of, recordId: id }, momentOf(clock));
+        await store.endProblem({ reason: 'unreadable_answer', kind: of, recordId: id }, momentOf(clock));
     },
   };
 }

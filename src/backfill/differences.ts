@@ -46,8 +46,12 @@ export function createDifferences() {
     examples: [],
   };
   const fields = new Map<string, number>();
+  /** A full sync may read a record several times. */
+  const counted = new Set<string>();
 
   function found(example: DifferencesExample): void {
+    if (counted.has(example.id)) return;
+    counted.add(example.id);
     report[example.what] += 1;
     if (example.repaired) report.repaired += 1;
     for (const name of example.fields) {

@@ -3,8 +3,8 @@ import { type FetchedKind, KINDS, type Kind, type ListedKind } from '../complian
 import { isAddressable } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError, listed, StoreUnavailable } from '../platform/errors.ts';
-import type { Conclusion, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
-import { type Context, causeOf, READ_BACKOFF, READ_TRIES } from './context.ts';
+import type { Cause, Conclusion, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
+import { agedText, type Context, causeOf, READ_BACKOFF, READ_TRIES } from './context.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { createListScan, type ListScan, scanWhole } from './list-scan.ts';
 import type { Refetch } from './refetch.ts';
@@ -13,7 +13,7 @@ import type { Upstream } from './upstream.ts';
 /** Pairs of list scans that must agree if the list has no total, which would show that it moved. */
 const PAIRS_WITHOUT_TOTAL = 2;
 
-/** When this many pairs of list scans have disagreed, a gap tells a person. */
+/** When this many pairs of list scans have disagreed, the full sync ends incomplete. */
 const PROOF_TRIES = 5;
 
 /** Records read at the same time. The real limit is the request budget. */
@@ -45,8 +45,8 @@ export interface RunningSyncRun extends SyncRunProgress, Pace {
 interface Ending {
   outcome: SyncRunOutcome;
   error: string | null;
-  /** The list's total contradicts its rows. */
-  mismatch?: boolean;
+  /** What the list does not show, of an incomplete one: a person can accept it, as long as it stays. */
+  stays?: string | undefined;
   /** It began where an interrupted full sync had stopped, and reached the end of the list. A whole one must follow. */
   resumed?: boolean;
 }
@@ -74,6 +74,8 @@ interface Running {
   /** Events wait for which no record is known. */
   hasUnnamed: boolean;
   differences: Differences;
+  /** The age of the oldest page. Milliseconds. */
+  agedMs: number;
   /** Records that the list leaves out although their own addresses show them: the list is incomplete, whatever its total. */
   unlisted: string[];
 }
@@ -90,7 +92,7 @@ const unread = (what: string | number, failed: number) =>
   `the list leaves out ${what} records, and ${failed} of these could not be read at their own addresses`;
 
 const COMPLETE: Ending = { outcome: 'complete', error: null };
-const incomplete = (error: string | null, more: Pick<Ending, 'mismatch' | 'resumed'> = {}): Ending => ({
+const incomplete = (error: string | null, more: Pick<Ending, 'stays' | 'resumed'> = {}): Ending => ({
   outcome: 'incomplete',
   error,
   ...more,
@@ -103,7 +105,7 @@ type ScanOnce = (seenBefore: ReadonlySet<string>) => Promise<ListScan>;
 
 /** Who is told of full syncs and of deletions. */
 export interface FullSyncWatch {
-  onConcluded: (kind: Kind, conclusion: Conclusion, cause: string) => void;
+  onConcluded: (kind: Kind, conclusion: Conclusion, cause: Cause) => void;
   onProgress: (fullSync: RunningSyncRun) => void;
   onFullSync: (result: FullSyncResult) => void;
 }
@@ -118,8 +120,15 @@ export function createFullSyncer(
   /** How many records each kind's list holds, by the last complete list scan. */
   const totals = new Map<Kind, number>();
 
-  /** Brings a whole kind into sync, without the first `skip` pages of its list. Rejects only when the store fails. */
-  async function fullSync(kind: Kind, reason: string, skip: number): Promise<FullSyncResult> {
+  /**
+   * Brings a whole kind into sync, without the first `skip` pages of its list. `listed`: the list, or what a person has named, holds all
+   * records that there are. Rejects only when the store fails.
+   */
+  async function fullSync(
+    kind: Kind,
+    reason: string,
+    { skip, listed }: { skip: number; listed: boolean },
+  ): Promise<FullSyncResult> {
     const startedAt = clock.steady();
     const { id, ...begun } = await store.startSyncRun(kind, reason, momentOf(clock));
     const counts = { pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
@@ -134,6 +143,7 @@ export function createFullSyncer(
       startedAt,
       reportedAt: startedAt,
       differences: createDifferences(),
+      agedMs: 0,
       unlisted: [],
     };
     running.set(kind, run);
@@ -151,18 +161,23 @@ export function createFullSyncer(
     const progress = run.shown;
     const differences = run.differences.report();
     const hasDifferences = differences.missing + differences.extra + differences.different > 0;
-    const end = { ...ending, progress, differences: { ...differences }, hasDifferences };
-    await store.finishSyncRun(id, end, momentOf(clock));
+    const { number, agedMs } = run;
+    const found = { progress, differences: { ...differences }, hasDifferences, number, agedMs };
+    if (agedMs > timing.settleMs) {
+      const problem = { reason: 'unreadable_answer', kind, recordId: null } as const;
+      await store.openProblem(problem, agedText(agedMs), momentOf(clock));
+    }
+    const outcome = await store.finishSyncRun(id, { ...ending, ...found, listed }, momentOf(clock));
     const durationMs = clock.steady() - startedAt;
-    const result = { kind, id, reason, progress, differences, durationMs, ...ending };
+    const result = { kind, id, reason, progress, differences, durationMs, ...ending, outcome };
     options.onFullSync(result);
     return result;
   }
 
   async function readList(kind: ListedKind, run: Running): Promise<Ending> {
     const lacking = new Set<string>();
-    const scanOnce: ScanOnce = (seenBefore) =>
-      scanList({
+    const scanOnce: ScanOnce = async (seenBefore) => {
+      const scan = await scanList({
         seenBefore,
         kind,
         syncRunId: run.shown.id,
@@ -178,10 +193,14 @@ export function createFullSyncer(
           reportProgress(run);
         },
       });
+      run.agedMs = Math.max(run.agedMs, scan.agedMs);
+      run.number = Math.min(run.number, scan.number);
+      return scan;
+    };
     const first = await scanWhole(scanOnce, { hasUnnamed: run.hasUnnamed, settledAfter });
     if (!first.complete) {
-      const { error, mismatch, ended } = first;
-      return incomplete(error, { mismatch, resumed: run.skip > 0 && ended });
+      const { error, stays, ended } = first;
+      return incomplete(error, { stays, resumed: run.skip > 0 && ended });
     }
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
@@ -201,7 +220,9 @@ export function createFullSyncer(
     await conclude(kind, run, null, [...lacking, ...absent]);
     if (run.unlisted.length > 0) {
       const error = `the list leaves out records that their own addresses still show: ${listed(run.unlisted)}`;
-      return incomplete(error, { mismatch: first.total !== null });
+      return failed === 0
+        ? incomplete(error, { stays: [...run.unlisted].sort().join(' ') })
+        : incomplete(error);
     }
     return failed === 0 ? COMPLETE : incomplete(unread(absent.length, failed));
   }
@@ -231,20 +252,22 @@ export function createFullSyncer(
       if (!second.complete) return incomplete(second.error);
       const touched = await store.touchedSince(kind, base.number);
       // A list that moves while it is read skips records, and may skip the same ones twice.
-      const agrees = first.steady && second.steady && isEqualExcept(touched, base.ids, second.ids);
+      // The same answers of a cache agree with themselves.
+      const isLater = second.agedMs === 0 || second.beganAt >= first.endedAt + timing.settleMs;
+      const isSame = isEqualExcept(touched, base.ids, second.ids);
+      const agrees = first.steady && second.steady && isLater && isSame;
       agreeing = agrees ? agreeing + 1 : 0;
       if (agreeing >= (second.total === null ? PAIRS_WITHOUT_TOTAL : 1)) {
         // Every record that one of the scans has shown counts as seen by this full sync.
         const gone = await store.unseenBy(kind, run.shown.id, base.number);
-        await conclude(kind, run, { absent: gone, number: base.number });
+        await conclude(kind, run, { absent: gone, number: base.number, beganAt: second.beganAt });
         return COMPLETE;
       }
       if (!agrees) base = second;
       first = second;
     }
     const text = `${PROOF_TRIES} pairs of list scans disagreed; absent from them: ${listed(absent)}`;
-    await store.openGap({ reason: 'deletions_unproven', kind, recordId: null }, text, momentOf(clock));
-    return incomplete('the list changes too fast to prove what is gone');
+    return incomplete(`the list changes too fast to prove what is gone: ${text}`);
   }
 
   /** Reads every known assessment by itself, because no list shows them. */
@@ -367,21 +390,25 @@ export function createFullSyncer(
         return result.missing === 'first' ? 'missing' : 'settled';
       }
       if (!isAddressable(id)) return 'settled';
-      if (tries >= READ_TRIES) return 'failed';
+      if (tries >= READ_TRIES)
+        return (await store.isAccepted({ reason: 'unreadable_answer', kind: reading.kind, recordId: id }))
+          ? 'settled'
+          : 'failed';
       await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
       signal.throwIfAborted();
     }
   }
 
-  /** Turns proven absences into tombstones, or into a gap that asks an operator. */
+  /** Turns proven absences into tombstones, or into pending deletions. */
   async function conclude(
     kind: Kind,
     run: Running,
-    proof: { absent: readonly string[]; number: number } | null,
+    proof: { absent: readonly string[]; number: number; beganAt: number } | null,
     unannounced: readonly string[] | null = null,
   ): Promise<void> {
     const syncRunId = run.shown.id;
-    const context = { cause: causeOf(syncRunId), syncRunId, unannounced };
+    const { guardPercent } = options;
+    const context = { cause: causeOf(syncRunId), unannounced, guardPercent, timing };
     const conclusion = await store.concludeDeletions(kind, proof, context, momentOf(clock));
     options.onConcluded(kind, conclusion, context.cause);
     run.shown.deleted += conclusion.deleted.length;

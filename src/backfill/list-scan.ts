@@ -1,5 +1,5 @@
 import type { Lane } from '../compliance/budget.ts';
-import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
+import { unreadableText } from '../compliance/errors.ts';
 import type { Kind, ListedKind } from '../compliance/kinds.ts';
 import { momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
@@ -24,8 +24,8 @@ export interface ListScan {
   error: string | null;
   /** The end of the list was reached, even if its first pages were left out. */
   ended: boolean;
-  /** The end was reached, and the list's total contradicts its rows. */
-  mismatch: boolean;
+  /** The end was reached, and the list's total contradicts its rows: how many it does not show. Undefined: it does not. */
+  stays: string | undefined;
   /** Nothing shows that the list moved while it was read: the total stayed the same, and no record was on two pages. */
   steady: boolean;
   /**
@@ -37,9 +37,14 @@ export interface ListScan {
   /** An event reported the deletion of a record that may have been in the list when the scan began. */
   shortened: boolean;
   ids: Set<string>;
-  /** The counter when it began. */
+  /** Those that the list shows as deleted. */
+  gone: Set<string>;
+  /** The counter when it began, and when that was; if answers came from a cache, when the oldest was given to that. */
   number: number;
+  beganAt: number;
   endedAt: number;
+  /** The age of the oldest answer. Milliseconds. */
+  agedMs: number;
   /** The total of the list, from the last page that gave one. */
   total: number | null;
 }
@@ -68,13 +73,16 @@ export function createListScan(options: Context & { upstream: Upstream }) {
       complete: false,
       error: null,
       ended: false,
-      mismatch: false,
+      stays: undefined,
       steady: true,
       mayLack: false,
       shortened: false,
       ids: new Set(),
+      gone: new Set(),
       number: await store.currentNumber(),
+      beganAt: clock.steady(),
       endedAt: clock.steady(),
+      agedMs: 0,
       total: null,
     };
     const beganWall = clock.wall();
@@ -82,7 +90,11 @@ export function createListScan(options: Context & { upstream: Upstream }) {
     let hasSeveralPages = false;
     let moved = false;
     try {
-      for await (const { objects, meta, read } of pages(request)) {
+      for await (const { objects, gone, meta, read, agedMs } of pages({ ...request, since: scan.number })) {
+        scan.number = Math.min(scan.number, read.number);
+        scan.beganAt = Math.min(scan.beganAt, read.beganAt);
+        scan.agedMs = Math.max(scan.agedMs, agedMs);
+        for (const id of gone) scan.gone.add(id);
         const total = meta.total ?? scan.total;
         if (scan.total !== null && total !== scan.total) scan.steady = false;
         if (scan.total !== null && total! < scan.total) moved = true;
@@ -105,18 +117,18 @@ export function createListScan(options: Context & { upstream: Upstream }) {
         request.onPage(applied, scan.total);
       }
       scan.ended = true;
-      scan.error = request.skip > 0 ? RESUMED : contradiction(scan.total, scan.ids.size);
+      scan.error = request.skip > 0 ? RESUMED : contradiction(scan.total, scan.ids.size, scan.gone.size);
       scan.complete = scan.error === null;
-      scan.mismatch = !scan.complete && scan.error !== RESUMED;
+      if (!scan.complete && scan.error !== RESUMED) scan.stays = String(Number(scan.total) - scan.ids.size);
       const isSuspect = showedUnannounced && scan.complete;
       scan.shortened = hasSeveralPages && (await isShortened(kind, scan.number, beganWall, isSuspect));
       scan.mayLack = showedUnannounced && (moved || scan.total === null || scan.shortened);
     } catch (error) {
       if (!(error instanceof MirrorError) || error.code === 'store_unavailable') throw error;
       scan.error = error.message;
-      const text = unreadablePage(error);
+      const text = unreadablePage(error, upstream);
       if (text !== null)
-        await store.openGap({ reason: 'unreadable_answer', kind, recordId: null }, text, momentOf(clock));
+        await store.openProblem({ reason: 'unreadable_answer', kind, recordId: null }, text, momentOf(clock));
     }
     return scan;
   };
@@ -130,6 +142,7 @@ export function createListScan(options: Context & { upstream: Upstream }) {
     const context = { cause: causeOf(syncRunId), syncRunId, timing, pointers };
     const applied: Applied[] = [];
     for (let from = 0; from < objects.length; from += SLICE) {
+      options.signal.throwIfAborted();
       const slice = objects.slice(from, from + SLICE);
       // A page counts once all of it is saved.
       const isLast = from + SLICE >= objects.length;
@@ -156,9 +169,9 @@ export function createListScan(options: Context & { upstream: Upstream }) {
   }
 }
 
-/** The text of a gap about an unreadable page; null: the list scan ended for another reason. */
-function unreadablePage(error: MirrorError): string | null {
-  if (error instanceof UpstreamError && isUnreadable(error)) return unreadableText(error);
+/** The text of a problem about an unreadable page; null: the list scan ended for another reason. */
+function unreadablePage(error: MirrorError, upstream: Pick<Upstream, 'isOwnFault'>): string | null {
+  if (upstream.isOwnFault(error)) return unreadableText(error);
   return error.code === 'malformed_page' || error.code === 'paging' ? describeError(error) : null;
 }
 

@@ -32,7 +32,7 @@ const isAboutMadeUpId = (error: UpstreamError) =>
 export function createMadeUpId(
   options: Pick<Context, 'clock' | 'signal'> & {
     client: ComplianceClient;
-    store: Pick<RepairStore, 'openGap'>;
+    store: Pick<RepairStore, 'openProblem'>;
     /** Sends what `ask` does. `isAnswer`: errors that are no failure of the service. */
     read: (
       kind: FetchedKind,
@@ -103,10 +103,10 @@ export function createMadeUpId(
       if (known > 0) return;
       // Nothing else is known whose read could show that the credentials are accepted.
       if (isRefusal(error)) await noteForbidden(kind, error, 1);
-      if (!isUnreadable(error)) throw error;
+      if (!isUnreadable(error) || error.kind === 'no_json') throw error;
       text = unreadableText(error);
     }
-    await store.openGap({ reason: 'unreadable_answer', kind, recordId: null }, text, momentOf(clock));
+    await store.openProblem({ reason: 'unreadable_answer', kind, recordId: null }, text, momentOf(clock));
     throw new MirrorError('unreadable_answer', text);
   }
 

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { getHeapStatistics } from 'node:v8';
 import { crc32 } from 'node:zlib';
 import type { Lane } from '../compliance/budget.ts';
 import { idCandidatesIn } from '../compliance/candidates.ts';
@@ -17,13 +18,14 @@ import {
 } from '../compliance/paging.ts';
 import {
   type IdPointers,
+  isMarkedDeleted,
   type JsonObject,
   pointersSettingOf,
   recordIdIn,
   whyNoId,
 } from '../compliance/pointers.ts';
-import { MirrorError } from '../platform/errors.ts';
-import type { ReadMoment, ReadObject } from '../store/store.ts';
+import { listed, MirrorError } from '../platform/errors.ts';
+import type { ReadMoment, ReadObject, RepairStore } from '../store/store.ts';
 import { type Context, READ_TRIES, retried } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -35,9 +37,20 @@ const PAGES_MAX = 200_000;
 
 export interface ListPage {
   objects: ReadObject[];
+  /** Ids of rows that say that their records are deleted. */
+  gone: string[];
   meta: Page['meta'];
   read: ReadMoment;
+  /** How old the answer was. Milliseconds. */
+  agedMs: number;
 }
+
+/** A list that is refused after so many records may go on: services show no more than this of one search. */
+const WINDOWS: ReadonlySet<number> = new Set([1_000, 5_000, 10_000]);
+
+/** The part of the heap that the ids of one list may take, and what one takes besides its characters: it stands in several sets. */
+const HEAP_SHARE_OF_IDS = 1 / 4;
+const BYTES_OF_ID = 400;
 
 /**
  * The ids of a list so far, each with a checksum of its first row if the list has no total; otherwise null. Of two different rows, one
@@ -51,6 +64,8 @@ export interface PagesRequest {
   lane: Lane;
   /** Pages to leave out from the front. */
   skip: number;
+  /** The counter when the scan began. */
+  since: number;
 }
 
 /**
@@ -63,9 +78,13 @@ export interface PagesRequest {
 export function createPages(
   options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
     upstream: Pick<Upstream, 'page'>;
+    store: Pick<RepairStore, 'announced'>;
+    /** Bytes that ids may take. */
+    idBytesMax?: number;
   },
 ) {
   const { upstream, paging } = options;
+  const idBytesMax = options.idBytesMax ?? getHeapStatistics().heap_size_limit * HEAP_SHARE_OF_IDS;
   const byOffset = isOffset(paging.pageParam);
   /** In the last whole reading of each kind's list, if it has no total: ids on several pages with other rows, and checksums of two of them. */
   const clashesOf = new Map<Kind, ReadonlyMap<string, string>>();
@@ -120,6 +139,19 @@ export function createPages(
     throw misfit(finding);
   }
 
+  /** Behind the last page the service refuses. That proves no end where it shows only a window of a list, or a living record is missing. */
+  async function checkRefusedEnd(
+    { kind, since }: PagesRequest,
+    seen: Pick<Seen, 'has' | 'size'>,
+  ): Promise<void> {
+    const announced = await options.store.announced(kind, since);
+    const missing = announced.filter((id) => !seen.has(id));
+    if (missing.length === 0 && !WINDOWS.has(seen.size)) return;
+    const why =
+      missing.length > 0 ? `${listed(missing)} of its events are not in it` : 'it may show no more than that';
+    throw new MirrorError('refused_end', `after ${seen.size} records the list is refused, and ${why}`);
+  }
+
   return async function* pages(request: PagesRequest): AsyncGenerator<ListPage, void, undefined> {
     // The next page is asked for ahead. Its retries end with the reading.
     let isReading = true;
@@ -134,7 +166,15 @@ export function createPages(
     let wasEmpty = false;
     /** About the first row without a usable id. */
     let firstUnusable: string | null = null;
+    let idBytes = 0;
     const isAllSeen = () => request.skip === 0 && seen.size === total;
+    const hold = (id: string): void => {
+      if (seen.has(id)) return;
+      seen.set(id, null);
+      idBytes += BYTES_OF_ID + 2 * id.length;
+      if (idBytes <= idBytesMax) return;
+      throw malformed(`the list has shown ${seen.size} ids, more than the memory of this process is for`);
+    };
     const ask = (page: number) => {
       const number = byOffset ? offset : paging.firstPage + page;
       // By its rows and not by their ids: a record that has moved stands on two pages, or was on none.
@@ -150,10 +190,13 @@ export function createPages(
       for (let page = request.skip; page < PAGES_MAX; page += 1) {
         const { number, asked } = next;
         const { answer, read } = await asked;
-        const { objects, others } = identify(request.kind, answer, options.pointers);
-        const ids = JSON.stringify(objects.map((object) => object.id));
-        const isRepeat = objects.length > 0 && (ids === before || ids === opening);
-        if ((isRepeat || objects.length === 0) && firstUnusable !== null) throw malformed(firstUnusable);
+        const { objects, gone, others } = identify(request.kind, answer, options.pointers);
+        const { agedMs = 0 } = answer;
+        const isEmpty = objects.length + gone.length === 0;
+        const ids = JSON.stringify([...objects.map((object) => object.id), ...gone]);
+        const isRepeat = !isEmpty && (ids === before || ids === opening);
+        if ((isRepeat || isEmpty) && firstUnusable !== null) throw malformed(firstUnusable);
+        if (answer.isRefusal) await checkRefusedEnd(request, seen);
         total = answer.meta.total ?? total;
         if (isRepeat) {
           if (page === 1 && first !== null) {
@@ -164,12 +207,13 @@ export function createPages(
             const earlier = ids === before ? 'the one before it' : 'the first';
             throw new MirrorError('page_repeated', `page ${number} repeats ${earlier}`);
           }
-          yield { objects: [], meta: answer.meta, read };
+          yield { objects: [], gone: [], meta: answer.meta, read, agedMs };
           return checkClashes(request.kind, clashes);
         }
         before = ids;
         opening ??= ids;
-        for (const { id } of objects) if (!seen.has(id)) seen.set(id, null);
+        for (const { id } of objects) hold(id);
+        for (const id of gone) hold(id);
         const [other] = others;
         if (other !== undefined) {
           const where = byOffset ? `the page at offset ${number}` : `page ${number}`;
@@ -177,7 +221,7 @@ export function createPages(
         }
         if (page === 0) first = seenIn(request, answer);
         offset += answer.objects.length;
-        const isEnd = objects.length === 0;
+        const isEnd = isEmpty;
         // Some services name a next page behind the last one too, so the page after it decides.
         if (isEnd && !wasEmpty && answer.next !== null && total === null) {
           wasEmpty = true;
@@ -191,7 +235,7 @@ export function createPages(
         // The next page is asked for while this one is saved, so that neither the service nor the database waits.
         if (!isEnd && page + 1 < PAGES_MAX) next = ask(page + 1);
         if (total === null) noteClashes(objects, seen, clashes);
-        yield { objects, meta: answer.meta, read };
+        yield { objects, gone, meta: answer.meta, read, agedMs };
         if (isEnd) return checkClashes(request.kind, clashes);
       }
       throw new MirrorError('endless_list', `after ${PAGES_MAX} pages the list had not ended`);
@@ -203,9 +247,9 @@ export function createPages(
 
 /** Notes the records that were on an earlier page with another row. */
 function noteClashes(objects: readonly ReadObject[], seen: Seen, clashes: Map<string, string>): void {
-  for (const { id, data } of objects) {
+  for (const { id, json } of objects) {
     // As a signed number, which the engine keeps in the map itself.
-    const row = crc32(JSON.stringify(data)) | 0;
+    const row = crc32(json) | 0;
     const first = seen.get(id) ?? row;
     seen.set(id, first);
     if (first !== row) clashes.set(id, `${first} ${row}`);
@@ -217,8 +261,9 @@ function misfit(finding: PagingFinding): MirrorError {
 }
 
 /** Why a list that was read to its end is not the whole one; null: its total does not say so. */
-export function contradiction(total: number | null, distinctIds: number): string | null {
-  if (total === null || total === distinctIds) return null;
+export function contradiction(total: number | null, distinctIds: number, deleted = 0): string | null {
+  // A total may count records that are shown as deleted, or not.
+  if (total === null || total === distinctIds || total === distinctIds + deleted) return null;
   return `the list shows ${distinctIds} records where its total says ${total}`;
 }
 
@@ -227,9 +272,10 @@ function identify(
   kind: ListedKind,
   { objects: page, unusable }: Page,
   pointers: IdPointers,
-): { objects: ReadObject[]; others: { row: number; why: string }[] } {
+): { objects: ReadObject[]; gone: string[]; others: { row: number; why: string }[] } {
   const rows = new Map<string, JsonObject>();
   const objects: ReadObject[] = [];
+  const gone: string[] = [];
   const others: { row: number; why: string }[] = [];
   for (const [index, data] of page.entries()) {
     const id = recordIdIn(data, kind, pointers);
@@ -245,13 +291,14 @@ function identify(
       );
     }
     rows.set(id, data);
-    objects.push({ id, data });
+    if (isMarkedDeleted(data, pointers)) gone.push(id);
+    else objects.push({ id, json: JSON.stringify(data) });
   }
   const [other] = others;
-  if (other !== undefined && objects.length === 0) {
+  if (other !== undefined && objects.length + gone.length === 0) {
     throw malformed(`a ${kind} in the list ${other.why}; ${whereIdsMayBe(kind, page, pointers)}`);
   }
-  return { objects, others };
+  return { objects, gone, others };
 }
 
 const malformed = (text: string) => new MirrorError('malformed_page', text);

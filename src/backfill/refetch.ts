@@ -1,6 +1,6 @@
 import type { Lane } from '../compliance/budget.ts';
 import type { Candidate } from '../compliance/candidates.ts';
-import { isUnreadable, UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
+import { UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
 import {
@@ -15,7 +15,7 @@ import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError, listed } from '../platform/errors.ts';
 import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
 import type { IdsBeside } from './candidate-search.ts';
-import { type Context, causeOf, READ_BACKOFF, readMoment, UNRESOLVED_BACKOFF } from './context.ts';
+import { agedText, type Context, causeOf, READ_BACKOFF, readMoment, UNRESOLVED_BACKOFF } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
 type RefetchOutcome =
@@ -61,16 +61,17 @@ const UNASKABLE = 'no request path can carry this id';
 const UNLISTED = 'the list does not show it any more';
 const OTHERS_SHOWN = 'others of its kind can be read';
 const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
+const UNCOMPARED = 'no other living record could be read to compare with';
 const NOT_COMPARED = 'the API answers 404, and no other record can be read to compare with';
 
-/** The gap's text after the search beside an id that the API does not know. Pure. */
+/** The problem's text after the search beside an id that the API does not know. Pure. */
 function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
   const [one] = shown;
   const kind = 'risk_assessment';
   if (one === undefined)
     return `${NEVER_SHOWN}, nor any other id in its events; does ${pointersSettingOf(kind)} fit?`;
   const found = [...new Set(shown.map(({ path, id }) => `${path} = ${id}`))];
-  const said = `${NEVER_SHOWN}; the other records that its events name are mirrored: ${listed(found)}`;
+  const said = `${NEVER_SHOWN}, but others that its events name: ${listed(found)}`;
   if (!one.isNameable) return said;
   const [toSet] = pointersToSet([{ kind, path: one.path }], pointers);
   const setting = toSet?.setting ?? pointersSettingOf(kind);
@@ -135,7 +136,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const { answer, read } = page;
     const objects = answer.objects.flatMap((data) => {
       const id = recordIdIn(data, 'policy', options.pointers);
-      return id === null ? [] : [{ id, data }];
+      return id === null ? [] : [{ id, json: JSON.stringify(data) }];
     });
     const applied = await apply('policy', objects, read, null);
     // Policies that only this read has shown are no witnesses now, but will be.
@@ -149,7 +150,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     try {
       return await upstream.page('policy', firstPageOf(options.paging), lane);
     } catch (error) {
-      if (error instanceof UpstreamError && isUnreadable(error)) return null;
+      if (upstream.isOwnFault(error)) return null;
       throw error;
     }
   }
@@ -167,24 +168,23 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const { kind, id } = request;
     const through = await store.currentNumber();
     if ((await store.eventsNaming(kind, id, { through, limit: 1 })).length > 0) {
-      const text = `an event names ${id}; ${UNASKABLE}`;
-      await store.openGap({ reason: 'no_record_id', kind, recordId: null }, text, now());
+      await store.openProblem({ reason: 'unknown_record', kind, recordId: id }, UNASKABLE, now());
       await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
     }
-    await store.openGap({ reason: 'unaddressable', kind, recordId: id }, UNASKABLE, now());
     return retryLater(request, UNASKABLE, seldomMs(request));
   }
 
   /** For a record that is alive here, and of which no read can tell whether it is gone: a person decides. */
-  const askToDelete = ({ kind, id, syncRunId }: RefetchRequest, why: string) =>
-    store.askToDelete(kind, id, { why, syncRunId }, now());
+  const askToDelete = ({ kind, id }: RefetchRequest, why: string) => store.askToDelete(kind, id, why, now());
 
   /**
    * `object` null: the API has no such record. If its list does not show it any more, or an assessment's address again and again has no
    * usable answer while another one's has, that counts as a 404 too, unless a row shows it alive and no person has approved the deletion:
    * a service that has merged two records may answer with the other one for ever.
    */
-  async function readOwn(request: RefetchRequest): Promise<{ object: JsonObject | null; read: ReadMoment }> {
+  async function readOwn(
+    request: RefetchRequest,
+  ): Promise<{ object: JsonObject | null; read: ReadMoment; agedMs?: number }> {
     const { kind, id, lane, absentFromList } = request;
     const isAskable = isAddressable(id);
     const needsNumber = !isAskable || absentFromList || kind === 'risk_assessment';
@@ -192,9 +192,10 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     if (!isAskable) return { object: null, read: readMoment(clock, number, began, began) };
     try {
       const { answer, read } = await upstream.record(kind, id, lane);
-      return { object: answer.outcome === 'found' ? answer.object : null, read };
+      const { agedMs = 0 } = answer;
+      return { object: answer.outcome === 'found' ? answer.object : null, read, agedMs };
     } catch (error) {
-      if (!(error instanceof UpstreamError && isUnreadable(error))) throw error;
+      if (!upstream.isOwnFault(error)) throw error;
       const sign = absentFromList ? UNLISTED : await signOfMerge(request);
       if (sign === null) throw error;
       const why = `${sign}, and its own address has no usable answer: ${unreadableText(error)}`;
@@ -213,7 +214,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
-    await store.addPendingDeletion(request.kind, request.id, request.syncRunId, now());
+    await askToDelete(request, UNCOMPARED);
     await retryLater(request, NOT_COMPARED, soonMs(request));
     return { outcome: 'missing', missing: 'pending' };
   }
@@ -228,20 +229,21 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       if (!isGone) return await skipUnaddressable(request);
     }
     try {
-      const { object, read } = await readOwn(request);
+      const { object, read, agedMs = 0 } = await readOwn(request);
       await options.idsBeside.answered(kind, id, object === null ? 'missing' : 'found');
       if (object === null) return await judgeMissing(request, read);
-      const applied = (await apply(kind, [{ id, data: object }], read, request.syncRunId))[0]!;
+      const applied = (
+        await apply(kind, [{ id, json: JSON.stringify(object) }], read, request.syncRunId)
+      )[0]!;
       if (applied.witness) upstream.noteWitness(kind, read);
+      if (agedMs > timing.settleMs && !applied.verified)
+        await store.openProblem({ reason: 'unreadable_answer', kind, recordId: id }, agedText(agedMs), now());
       return { outcome: 'applied', applied };
     } catch (error) {
       if (!(error instanceof UpstreamError || error instanceof UnaddressableError)) throw error;
-      if (error instanceof UpstreamError && isUnreadable(error)) {
-        await store.openGap(
-          { reason: 'unreadable_answer', kind, recordId: id },
-          unreadableText(error),
-          now(),
-        );
+      if (upstream.isOwnFault(error)) {
+        const text = unreadableText(error);
+        await store.openProblem({ reason: 'unreadable_answer', kind, recordId: id }, text, now(), text);
       }
       // Saved first, so that the search for a readable record prefers others.
       const outcome = await retryLater(request, describeError(error), soonMs(request));
@@ -261,7 +263,12 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       asked.push(other);
       if ((await readOther(request, kind, other, false)) === 'seen') {
         const text = `${describeError(error)}, while others of its kind can be read`;
-        return await store.openGap({ reason: 'unreadable_answer', kind, recordId: id }, text, now());
+        return await store.openProblem(
+          { reason: 'unreadable_answer', kind, recordId: id },
+          text,
+          now(),
+          text,
+        );
       }
     }
     await upstream.noteForbidden(kind, error, asked.length);
@@ -320,17 +327,14 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
       const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
       if (sight === 'seen') return await refetch({ ...request, seeksWitness: false });
       if (sight === 'failed') return retryLater(request, NOT_COMPARED, soonMs(request));
-      // For a vendor, the gap below leads to a full sync, which shows what the 404 means.
+      // For a vendor, a full sync shows what the 404 means.
       if (kind === 'risk_assessment') return await judgeUncompared(request, kind, read);
     }
     const through = read.number;
     let text = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
     if (kind === 'vendor') {
-      await store.openGap(
-        { reason: 'no_record_id', kind, recordId: null },
-        `an event names ${id}, and ${isAddressable(id) ? 'the API answers 404' : UNASKABLE}: does ${pointersSettingOf(kind)} fit?`,
-        now(),
-      );
+      // A complete list shows what the 404 means.
+      text += `; does ${pointersSettingOf(kind)} fit?`;
     } else {
       const canCompare = async () => (await seesItsKind(request)) === 'seen';
       const { shown, restInMs } = await options.idsBeside.search(id, through, canCompare);
@@ -354,8 +358,8 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     if ((await store.shownIds(kind, found)).length < found.length)
       return retryLater(request, STILL_ASKING, Math.max(2 * timing.settleMs, soonMs(request)));
     if (restInMs !== null) return retryLater(request, STILL_ASKING, restInMs);
-    await store.openGap(
-      { reason: 'unproven_id', kind, recordId: id },
+    await store.openProblem(
+      { reason: 'unknown_record', kind, recordId: id },
       `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
       now(),
     );
@@ -370,14 +374,9 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     text: string | null,
   ): Promise<RefetchOutcome> {
     const { kind, id } = request;
-    // First, since with the gap the record does not count as unverified any more.
+    // First, since with the problem the record does not count as unverified any more.
     const asked = kind === 'risk_assessment' ? await askToDelete(request, NEVER_SHOWN) : null;
-    await store.resolveGap({ reason: 'unproven_id', kind, recordId: id }, now());
-    await store.openGap(
-      { reason: isAddressable(id) ? 'unresolved' : 'unaddressable', kind, recordId: id },
-      text,
-      now(),
-    );
+    await store.openProblem({ reason: 'unknown_record', kind, recordId: id }, text, now());
     await retryLater(request, text ?? NEVER_SHOWN, seldomMs(request));
     return { outcome: 'missing', missing: asked === null ? missing : 'pending' };
   }

@@ -17,7 +17,7 @@ const STEP_MS = 1_000;
 /**
  * Finds the record of an event in which the pointers find no id. Asks the API for each value in the payload that may be an id. If
  * exactly one is answered with a record, the event is about that record, and its place is remembered for later events. A 404
- * proves nothing and opens no gap. The state between two steps is in the database, so a crash loses nothing.
+ * proves nothing and opens no problem. The state between two steps is in the database, so a crash loses nothing.
  */
 export function createUnnamedEvents(
   options: Pick<Context, 'store' | 'clock' | 'random' | 'signal'> & {
@@ -183,7 +183,7 @@ export function createUnnamedEvents(
   };
 }
 
-/** The error of the event, and the text of its gap. */
+/** The error of the event, and the text of its problem. */
 function whatWasFound(
   { kind, type }: UnreadEvent,
   candidates: readonly Candidate[],
@@ -200,6 +200,6 @@ function whatWasFound(
   if (DELETE_TYPES.has(type) && proven.length === 1)
     return `several values in its data may be the id of the deleted record: ${named(candidates)}. Set ${setting} to the path of the id`;
   if (candidates.length === 0)
-    return `nothing in its data looks like an id. If one is there, set ${setting} to its path; if none is, discard the event`;
+    return `nothing in its data looks like an id. If one is there, set ${setting} to its path; if none is, dismiss the event`;
   return `the API shows no record for the values in its data that look like ids: ${named(candidates)}. Set ${setting} to the path of the id`;
 }

@@ -20,9 +20,6 @@ import { createMadeUpId } from './made-up-id.ts';
 const PATIENCE_FAILURES = 3;
 const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 
-/** An outage becomes a gap after this time: by then the upstream may also have given up deliveries. */
-const OUTAGE_AFTER_MS = 30_000;
-
 /** Failing addresses to remember. If there are more, it is an outage, and they need not be told apart. */
 const FAILING_KEPT = 1_000;
 
@@ -46,7 +43,6 @@ export const lookEveryMs = (requestsPerMinute: number): number =>
 export interface UpstreamHealth {
   ok: boolean | null;
   lastOkWall: number | null;
-  lastErrorWall: number | null;
   lastError: string | null;
   /** The last request was not sent, because there is no usable token or key. */
   lacksCredentials: boolean;
@@ -58,7 +54,6 @@ export interface UpstreamHealth {
 export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
   ok: null,
   lastOkWall: null,
-  lastErrorWall: null,
   lastError: null,
   lacksCredentials: false,
   consecutiveFailures: 0,
@@ -84,7 +79,7 @@ export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
 const WITNESSES_KEPT = 8;
 
 const isGarbled = ({ kind, cause }: UpstreamError) =>
-  kind === 'malformed' && !(cause instanceof OtherRecordAnswered);
+  kind !== 'unexpected_status' && !(cause instanceof OtherRecordAnswered);
 
 export type Upstream = ReturnType<typeof createUpstream>;
 
@@ -92,7 +87,7 @@ export type Upstream = ReturnType<typeof createUpstream>;
 export function createUpstream(
   options: Pick<Context, 'clock' | 'paging' | 'random' | 'signal'> & {
     client: ComplianceClient;
-    store: Pick<RepairStore, 'currentNumber' | 'openGap' | 'resolveGap' | 'audit'>;
+    store: Pick<RepairStore, 'currentNumber' | 'numberAt' | 'openProblem' | 'endProblem' | 'audit'>;
     /** The service counts as unreachable until it answers. */
     wasUnreachable?: boolean;
     /** The kind can be read with the present credentials: a record was `read`, or the `absence` of one was shown. */
@@ -112,7 +107,7 @@ export function createUpstream(
     health.silentSince = { wall: clock.wall(), steady: clock.steady() - UNREACHABLE_AFTER_MS };
   const witnesses = new Map<Kind, Witness[]>();
   /**
-   * What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a gap. A set:
+   * What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a problem. A set:
    * records that were answered 403 since the last good answer; reads of others show whether this is about the credentials.
    */
   const standing = new Map<Kind, 'accepted' | 'rejected' | Set<string>>();
@@ -123,7 +118,6 @@ export function createUpstream(
   const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
   /** Requests in a row without a useful answer. */
   let uselessInARow = 0;
-  let outage = false;
   let waitUntil = 0;
   let waiting = new AbortController();
   /** Requests on their way, and when the last one ended. */
@@ -164,7 +158,11 @@ export function createUpstream(
       failing.delete(asked);
       return seen;
     } catch (error) {
-      if (health.silentSince !== null && failing.has(asked)) await lookElsewhere(kind, lane);
+      const isSilent = health.silentSince !== null;
+      // What is no JSON is no answer of this service, unless another address still has one.
+      const isPage =
+        !isSilent && address !== null && error instanceof UpstreamError && error.kind === 'no_json';
+      if (isPage || (isSilent && failing.has(asked))) await lookElsewhere(kind, lane);
       if (failing.size >= FAILING_KEPT) failing.clear();
       failing.add(asked);
       throw error;
@@ -174,7 +172,7 @@ export function createUpstream(
     }
   }
 
-  /** If one address keeps failing, the service counts as failing only if another address fails too. */
+  /** Asks another address: only if that fails too, the service counts as failing. */
   async function lookElsewhere(kind: Kind, lane: Lane): Promise<void> {
     const other = kind === 'policy' ? 'vendor' : 'policy';
     const page = firstPageOf(options.paging);
@@ -202,8 +200,9 @@ export function createUpstream(
     try {
       const answer = await ask({ lane, signal, onSend });
       await noteSuccess(kind);
-      const { began, ended } = answer;
+      const { began, ended, agedMs = 0 } = answer;
       if (asked.address === null) listTookMs.set(kind, ended.steady - began.steady);
+      if (agedMs > 0) number = Math.min(number, await store.numberAt(began.wall));
       return { answer, read: readMoment(clock, number, began, ended) };
     } catch (error) {
       if (!signal.aborted && error instanceof UpstreamError && !asked.isAnswer?.(error))
@@ -231,7 +230,7 @@ export function createUpstream(
     health.lacksCredentials = false;
     health.lastOkWall = clock.wall();
     uselessInARow = 0;
-    await noteAnswer(health.lastError);
+    noteAnswer();
     health.consecutiveFailures = 0;
     waitNoMore();
     const before = standing.get(kind);
@@ -239,7 +238,7 @@ export function createUpstream(
     standing.set(kind, 'accepted');
     if (before instanceof Set) return;
     try {
-      await store.resolveGap({ reason: 'credentials_rejected', kind, recordId: null }, now());
+      await store.endProblem({ reason: 'credentials_rejected', kind, recordId: null }, now());
       if (before === 'rejected') {
         await auditCredentials(kind, 'accepted');
         if (rejections.get(kind)! > 1) options.onAcceptedAgain?.();
@@ -253,12 +252,9 @@ export function createUpstream(
     }
   }
 
-  /** An outage that no request met after half a minute is known only at its end. `lastError`: of the request before. */
-  async function noteAnswer(lastError: string | null): Promise<void> {
-    await noteOutage(lastError);
+  function noteAnswer(): void {
     const wasSilent = health.silentSince !== null;
     health.silentSince = null;
-    outage = false;
     if (wasSilent) options.onReachability?.();
   }
 
@@ -270,29 +266,19 @@ export function createUpstream(
     if (onReachability !== undefined) void clock.sleep(Math.max(0, leftMs), signal).then(onReachability);
   }
 
-  /** The gap of an outage stays open until each kind was fully synced, because changes may have been missed. */
-  async function noteOutage(lastError: string | null): Promise<void> {
-    if (outage || health.silentSince === null || health.consecutiveFailures < PATIENCE_FAILURES) return;
-    if (clock.steady() - health.silentSince.steady < OUTAGE_AFTER_MS) return;
-    await store.openGap({ reason: 'upstream_unavailable', kind: null, recordId: null }, lastError, now());
-    outage = true;
-  }
-
   async function noteFailure(
     kind: Kind,
     error: UpstreamError,
     sent: Moment,
     { address, isNew }: Asked,
   ): Promise<void> {
-    const { lastError } = health;
-    health.lastErrorWall = clock.wall();
     health.lastError = describeError(error);
     const before = standing.get(kind) ?? 'rejected';
     if (error.kind === 'forbidden' && address !== null && before !== 'rejected') {
       const refused = before === 'accepted' ? new Set<string>() : before;
       standing.set(kind, refused.add(address));
       if (isNew) await auditCredentials(kind, String(error.status));
-      await noteAnswer(lastError);
+      noteAnswer();
       return;
     }
     uselessInARow += 1;
@@ -303,21 +289,20 @@ export function createUpstream(
     const isRefused = isRefusal(error);
     // Without a status nothing was sent.
     health.lacksCredentials = isRefused && error.status === null;
-    if (isUnreadable(error)) {
-      // The service does answer. The gap about this answer is opened by the caller.
-      await noteAnswer(lastError);
+    if (isUnreadable(error) && !(error.kind === 'no_json' && address === null)) {
+      // The service does answer. The problem about this answer is opened by the caller.
+      noteAnswer();
       health.consecutiveFailures = 0;
       return;
     }
     health.ok = false;
     health.consecutiveFailures += 1;
     if (isRefused) {
-      if (error.status !== null) await noteAnswer(lastError);
+      if (error.status !== null) noteAnswer();
       await noteRejection(kind, error);
       return;
     }
     noteSilence(sent);
-    await noteOutage(health.lastError);
   }
 
   /** `outcome`: what the API said about our credentials, or that none could be sent (`unusable`). */
@@ -334,7 +319,7 @@ export function createUpstream(
     if (times === 2 && error.kind === 'unauthorized') {
       options.onUnauthorized?.([...standing].flatMap(([other, its]) => (its === 'accepted' ? [other] : [])));
     }
-    await store.openGap(
+    await store.openProblem(
       { reason: 'credentials_rejected', kind, recordId: null },
       describeError(error),
       now(),
@@ -382,13 +367,14 @@ export function createUpstream(
         if (!signal.aborted) throw error;
         return null;
       }
-      if (looksAtOne && isUnreadable(error)) {
+      const isUnusable = isUnreadable(error) && error.kind !== 'no_json';
+      if (looksAtOne && isUnusable) {
         // Some services have a smallest page, or show a single row in another form.
         looksAtOne = false;
         failing.delete(addressOf(kind, null));
         return await look();
       }
-      const isNew = isUnreadable(error) && !unusableLooks.has(kind);
+      const isNew = isUnusable && !unusableLooks.has(kind);
       if (isNew) unusableLooks.add(kind);
       return isNew || isRefusal(error) ? kind : null;
     } finally {
@@ -448,6 +434,11 @@ export function createUpstream(
       return clock.steady() - lastAskedAt >= (isSilent ? READ_BACKOFF.firstMs : everyMs);
     },
     health: (): UpstreamHealth => ({ ...health }),
+    /** Nobody can use the answer, and that is about what was asked for and not about the whole service. */
+    isOwnFault: (error: unknown): error is UpstreamError =>
+      error instanceof UpstreamError &&
+      isUnreadable(error) &&
+      !(error.kind === 'no_json' && health.silentSince !== null),
     isRejected: (kind: Kind): boolean => standing.get(kind) === 'rejected',
     noteForbidden,
     /** Ends the wait after failures, because a person asks. */

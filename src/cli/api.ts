@@ -25,11 +25,10 @@ const OPERATIONS: readonly (readonly [Method, route: string])[] = [
 
 export function apiCommand(cli: Cli): Command {
   return new Command('api')
-    .description('one request to the compliance service with our credentials and limits; prints its JSON')
+    .description('one request to the compliance service, with our credentials')
     .argument('<method>', 'GET or POST')
     .argument('<path>', 'below COMPLIANCE_BASE_URL, percent-encoded, such as "/vendors?page=2"')
     .option('--body <file>', 'the JSON to send; - reads standard input')
-    .option('--json', 'has no effect: the output is always JSON')
     .addHelpText('after', `\nThe operations:\n${OPERATIONS.map(([m, r]) => `  ${m} ${r}`).join('\n')}`)
     .action((method: string, path: string, options: { body?: string }) => api(cli, method, path, options));
 }
@@ -65,7 +64,7 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
   }
   if (method === 'POST' && routeOf(path) === '/webhooks') {
     cli.err.write(
-      'Note: if the answer holds a signing secret, it is stored nowhere but there; "register" keeps it encrypted.\n',
+      'Note: if the answer holds a signing secret, it is stored nowhere but there; "webhook register" keeps it encrypted.\n',
     );
   }
 }

@@ -1,5 +1,7 @@
+import stringWidth from 'string-width';
+import wrapAnsi from 'wrap-ansi';
 import { type Cell, renderTable } from './table.ts';
-import { printableJson } from './text.ts';
+import { printable, printableJson } from './text.ts';
 
 /** A command's surroundings: its settings, and where it writes. */
 export interface Cli {
@@ -27,34 +29,58 @@ export function screenOf(stream: NodeJS.WriteStream): Screen {
   };
 }
 
+/** The same screen, for prose alone: on a terminal all of it is wrapped at words. */
+export function proseScreen(screen: Screen): Screen {
+  const { columns, isTerminal } = screen;
+  if (!isTerminal || columns === undefined) return screen;
+  return { ...screen, write: (text) => screen.write(wrapped(text, columns)) };
+}
+
+/** Lines that are too long are broken at words, and each keeps its indent. Words never break: people copy them. */
+function wrapped(text: string, columns: number): string {
+  const linesOf = (line: string) => {
+    if (stringWidth(line) <= columns) return line;
+    const indent = /^ */.exec(line)![0];
+    const parts = wrapAnsi(line.trim(), columns - indent.length).split('\n');
+    return parts.map((part) => indent + part).join('\n');
+  };
+  return text.split('\n').map(linesOf).join('\n');
+}
+
+/** A paragraph. */
+export function writeText(screen: Screen, text: string): void {
+  proseScreen(screen).write(`${printable(text)}\n`);
+}
+
+/** `heads` null: lines of names and values. `kept`: the heads of columns that never go, however narrow the terminal is. */
 export function writeTable(
   screen: Screen,
-  heads: readonly string[],
+  heads: readonly string[] | null,
   rows: readonly (readonly Cell[])[],
+  kept: readonly string[] = [],
 ): void {
-  if (rows.length === 0) {
-    screen.write('(none)\n');
-    return;
-  }
   const width = screen.isTerminal ? screen.columns : undefined;
-  screen.write(renderTable(heads, rows, { width, colours: screen.hasColours }));
+  if (rows.length > 0) screen.write(renderTable(heads, rows, { width, colours: screen.hasColours, kept }));
 }
 
 /** Each column is a field under its own name, or a head with a field or with a function of the row. */
-export type Columns<Row> = readonly (
-  | FieldOf<Row>
-  | readonly [head: string, FieldOf<Row> | ((row: Row) => Cell)]
-)[];
-type FieldOf<Row> = keyof Row & string;
+export type Columns<R> = readonly (FieldOf<R> | readonly [head: string, FieldOf<R> | ((row: R) => Cell)])[];
+type FieldOf<R> = keyof R & string;
 
-export function writeRows<Row>(screen: Screen, rows: readonly Row[], columns: Columns<Row>): void {
-  const named = columns.map((column) =>
-    typeof column === 'string' ? ([headOf(column), column] as const) : column,
-  );
+export function writeRows<R>(
+  screen: Screen,
+  rows: readonly R[],
+  columns: Columns<R>,
+  kept: readonly string[] = [],
+): void {
+  const named = columns.map((each) => (typeof each === 'string' ? ([headOf(each), each] as const) : each));
+  const cells = (row: R) =>
+    named.map(([, of]) => (typeof of === 'function' ? of(row) : (cellOf(row[of]) as Cell)));
   writeTable(
     screen,
     named.map(([head]) => head),
-    rows.map((row) => named.map(([, cell]) => (typeof cell === 'function' ? cell(row) : cellOf(row[cell])))),
+    rows.map(cells),
+    kept,
   );
 }
 
@@ -63,7 +89,7 @@ const headOf = (field: string) =>
     .replace(/_(at|id)$/, '')
     .replaceAll('_', ' ')
     .toUpperCase();
-const cellOf = (value: unknown) => (isObject(value) ? JSON.stringify(value) : value) as Cell;
+const cellOf = (value: unknown) => (isObject(value) ? JSON.stringify(value) : value);
 export const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
 export function writeJson(screen: Screen, value: unknown): void {

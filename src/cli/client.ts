@@ -74,19 +74,23 @@ export function commandClient(
   });
 }
 
-/** Audits a 401 or 403 of the API as a service does. Never rejects: the refusal itself matters more. */
+/** Audits a 401 or 403 of the API as a service does. */
 async function auditRefusal(
   cli: Cli,
   actor: string,
   { status, method, route }: RefusedRequest,
 ): Promise<void> {
   const target = `${actor}: ${method} ${route}`;
-  const entry = { actor: 'upstream', action: 'credentials', outcome: String(status), target };
+  await auditHere(cli, { actor: 'upstream', action: 'credentials', outcome: String(status), target });
+}
+
+/** Never rejects: what is audited has happened, and matters more. */
+export async function auditHere(cli: Cli, entry: Parameters<Store['audit']>[0]): Promise<void> {
   try {
     // In a store of its own, because the command's may be read-only.
     await withStore(cli, 'write', (store) => store.audit(entry, momentOf(systemClock())));
   } catch (error) {
-    cli.err.write(`Note: this refusal is not in the audit: ${printable(describeError(error))}\n`);
+    cli.err.write(`Note: this is not in the audit: ${printable(describeError(error))}\n`);
   }
 }
 

@@ -1,58 +1,49 @@
 import { Command } from 'commander';
-import type { BackupProgress } from '../store/sqlite/backup.ts';
-import { type Cli, writeJson } from './cli.ts';
+import type { Cli } from './cli.ts';
+import { auditHere } from './client.ts';
 import { configHere, engines, withStore } from './database.ts';
-import { helpNote, jsonOption } from './options.ts';
-import { progressOn } from './progress.ts';
-import { stopSignals } from './stop-signals.ts';
+import { helpNote } from './options.ts';
 import { printable } from './text.ts';
 
 interface BackupFlags {
   force?: true;
-  json?: true;
 }
 
 const MEBIBYTE = 1024 * 1024;
 
 export function backupCommand(cli: Cli): Command {
   return new Command('backup')
-    .description('copy the database into one file, also while the service runs, and check the copy')
+    .description('copy the database into one file, also while the service runs')
     .argument('<file>', 'file to write; readable for its owner alone')
     .option('--force', 'replace a file that is there already')
-    .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      helpNote(
-        'To restore: stop the service, remove the database and the -wal and -shm files beside it, put the copy in its place and start again. What was accepted since the copy was made is not in it: lists are read again from the API, and risk assessments are not in sync until you have seen to the gap "restored" ("gaps list --open").',
-      ),
-    )
-    .action(async (file: string, flags: BackupFlags) => {
+    .action(async (file: string, { force }: BackupFlags) => {
       const config = configHere(cli, 'backup');
-      using stop = stopSignals();
-      using progress = progressOn(cli.err);
-      const result = await (await engines()).backUpStore(config.databaseUrl, {
+      const bytes = await (await engines()).backUpStore(config.databaseUrl, {
         to: file,
-        force: flags.force === true,
-        signal: stop.signal,
-        onProgress: (done) => progress.show(() => textOf(done), isCopied(done)),
+        force: force === true,
       });
-      progress.end();
-      if (flags.json) writeJson(cli.out, { file, ...result });
-      else {
-        const { rows, tables, bytes } = result;
-        const what = `${rows} rows in ${tables} tables, ${mebibytes(bytes)}`;
-        cli.out.write(`Backed up and checked: ${what}, in ${printable(file)}\n`);
-      }
+      cli.out.write(`Backed up and checked: ${mebibytes(bytes)}, in ${printable(file)}\n`);
+      await auditHere(cli, { actor: 'cli', action: 'backup', outcome: 'ok', target: file });
     });
 }
 
-const isCopied = ({ doneBytes, totalBytes }: BackupProgress) => doneBytes === totalBytes;
-
-function textOf(progress: BackupProgress): string {
-  const { doneBytes, totalBytes } = progress;
-  if (isCopied(progress)) return `Checking the copy of ${mebibytes(totalBytes)}`;
-  const percent = Math.floor((100 * doneBytes) / totalBytes);
-  return `Backing up: ${percent} % of ${mebibytes(totalBytes)}`;
+export function restoreCommand(cli: Cli): Command {
+  return new Command('restore')
+    .description("put a backup in the place of a stopped service's database")
+    .argument('<file>', 'file that "backup" has made')
+    .addHelpText(
+      'after',
+      helpNote(
+        'The database that was there before is gone. What was accepted since the backup was made is not in it: lists are read again from the API, and risk assessments are not in sync until you have seen to the problem "restored" ("problems").',
+      ),
+    )
+    .action(async (file: string) => {
+      const config = configHere(cli, 'restore');
+      const bytes = await (await engines()).restoreStore(config.databaseUrl, file);
+      cli.out.write(
+        `Restored and checked: ${mebibytes(bytes)}. Start the service, then see to “restored” (“problems”).\n`,
+      );
+    });
 }
 
 function mebibytes(bytes: number): string {

@@ -1,7 +1,7 @@
-import { type Clock, momentOf, systemClock } from '../platform/clock.ts';
+import { type Clock, systemClock } from '../platform/clock.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
-import { databaseClock, REPLICA_LIFE_MS } from '../service/replicas.ts';
+import { databaseClock } from '../service/worker-lease.ts';
 import type { LockHolder } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
 import type { Cli } from './cli.ts';
@@ -25,7 +25,9 @@ export async function openForWriting(
   const onMigrating = () => err.write('The database is migrated to this version, which may take long\n');
   const onBackup = (path: string) =>
     err.write(`Before it is migrated, the database was backed up to ${path}\n`);
-  return await (await engines()).openStore(databaseUrl, { postgres: database, onMigrating, onBackup });
+  const onWaiting = (whom: string) => err.write(`The migration waits for ${whom}\n`);
+  const told = { onMigrating, onBackup, onWaiting };
+  return await (await engines()).openStore(databaseUrl, { postgres: database, ...told });
 }
 
 /**
@@ -77,8 +79,12 @@ export async function clockOf(store: Store): Promise<Clock> {
   return (await databaseClock(store)) ?? systemClock();
 }
 
-/** How many services share a PostgreSQL database; 0 for a SQLite file, which one service holds. */
-export async function livingReplicas(store: Store): Promise<number> {
-  if (store.engine === 'sqlite') return 0;
-  return await store.countReplicas(REPLICA_LIFE_MS, momentOf(await clockOf(store)));
+/** After this long without a heartbeat no service counts as running. */
+const SERVED_MS = 15_000;
+
+/** Whether a service runs over the database. */
+export async function isServed(store: Store, databaseUrl: string): Promise<boolean> {
+  if (store.engine === 'sqlite') return (await holderOfDatabase(databaseUrl)) !== null;
+  const beat = Date.parse((await store.readFact('heartbeat')) ?? '');
+  return Math.abs((await clockOf(store)).wall() - beat) < SERVED_MS;
 }

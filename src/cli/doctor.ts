@@ -1,19 +1,26 @@
 import { existsSync } from 'node:fs';
 import { Command } from 'commander';
-import { bodyCause, explainEvent, explainQuarantined } from '../doctor/accepted.ts';
-import { allAtOnce, type Diagnosis, diagnose, diagnoseRejection } from '../doctor/diagnosis.ts';
-import type { CandidateSecret } from '../doctor/diagnosis-search.ts';
-import { type Check, judge } from '../doctor/judge.ts';
+import wrapAnsi from 'wrap-ansi';
+import { type CandidateSecret, type Diagnosis, diagnose } from '../doctor/diagnosis.ts';
+import { bodyCause, explainSigned } from '../doctor/explained.ts';
+import type { Finding } from '../doctor/findings.ts';
+import { idInPath } from '../ops/api/ids.ts';
+import type { Configuration, Deliveries, ShownDelivery, Status } from '../ops/api/schemas.ts';
+import { commandOf } from '../ops/problems.ts';
+import { isWell } from '../ops/verdict.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
+import { type ListedSetting, listedSettings } from '../platform/config-sources.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
+import { fingerprint } from '../platform/fingerprint.ts';
 import { candidateSecrets } from '../service/signing-secrets.ts';
-import { PAGE_LIMIT_MAX, type RejectionReport } from '../store/reports.ts';
-import type { Store, StoredRegistration } from '../store/store.ts';
+import type { StoredRegistration } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { configHere, databasePath, withStore } from './database.ts';
+import { databasePath, withStore } from './database.ts';
+import { isSetBy } from './env-file.ts';
 import { DifferenceFound } from './exit.ts';
-import { examine } from './findings.ts';
 import { helpNote, instantOf, jsonOption, readBody } from './options.ts';
+import { found, withService } from './service.ts';
+import { requireWell } from './status.ts';
 import { printable } from './text.ts';
 
 interface DoctorOptions {
@@ -21,19 +28,17 @@ interface DoctorOptions {
   header?: string[];
   body?: string;
   secret?: string[];
-  retired?: string[];
   receivedAt?: string;
   delivery?: string;
   json?: true;
 }
 
-const NOT_FROM_AFAR = 'it looks at the settings and the secrets of the service as well';
-
 const several = (text: string, before: readonly string[] | undefined) => [...(before ?? []), text];
 
-export function doctorCommand(cli: Cli): Command {
+/** `environment`: without what only `.env` has. */
+export function doctorCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command {
   return new Command('doctor')
-    .description('what is wrong: with one delivery (--body or --delivery), or with the running configuration')
+    .description('what is wrong, with the set-up or with one delivery')
     .option(
       '--header <line>',
       'the signature header, its value or "Name: value"; once more for each other header that is signed',
@@ -42,83 +47,135 @@ export function doctorCommand(cli: Cli): Command {
     .option('--body <file>', 'the body of one delivery, byte for byte as it arrived; - reads standard input')
     .option(
       '--secret <secret>',
-      'a signing secret to try besides the configured ones; can be given several times',
+      'a signing secret to try besides the configured ones, such as a retired one; can be given several times',
       several,
     )
-    .option('--retired <secret>', 'a secret that is no longer in use, to try', several)
     .option('--received-at <instant>', 'when it arrived: ISO 8601, or seconds since 1970 (default: now)')
-    .option(
-      '--delivery <id>',
-      'one that came here: an event id, or a number as rejection:<number> or quarantine:<number>',
-    )
+    .option('--delivery <id>', 'one that came here: an event id, or rejection:<number>')
     .addOption(jsonOption())
     .addHelpText(
       'after',
       helpNote(
-        'Exit codes: 0 nothing is wrong, warnings aside, 3 somebody must act, 1 it could not look, 2 bad usage or settings, or a database that “serve” does not take.',
+        'Exit codes: of the set-up those of “status --check”, so 3 unless every kind is in_sync or known_only; of a delivery 3 unless it was taken and has had its effect.',
       ),
     )
-    .action((options: DoctorOptions) => doctor(cli, options));
+    .action((options: DoctorOptions) => doctor(cli, environment, options));
 }
 
-async function doctor(cli: Cli, options: DoctorOptions): Promise<void> {
+async function doctor(cli: Cli, environment: NodeJS.ProcessEnv, options: DoctorOptions): Promise<void> {
   const isRecorded = options.body !== undefined || options.header !== undefined;
   if (options.delivery !== undefined) {
-    if (options.body !== undefined) {
-      throw new UsageError(
-        '--delivery names a stored delivery: leave out --body',
-        '--header may give the value of another signed header',
-      );
-    }
-    configHere(cli, 'doctor --delivery', NOT_FROM_AFAR);
-    report(cli, await explainStored(cli, options.delivery, options), options);
+    if (isRecorded) throw new UsageError('--delivery names a stored delivery: leave out --body and --header');
+    report(cli, await explainStored(cli, options.delivery), options);
   } else if (isRecorded) {
     report(cli, await explainRecorded(cli, options), options);
   } else {
-    await checkUp(cli, options);
+    await runDoctor(cli, { environment, json: options.json });
   }
 }
 
 function report(cli: Cli, diagnosis: Diagnosis, options: DoctorOptions): void {
   if (options.json) writeJson(cli.out, diagnosis);
-  else {
-    for (const { code, what, remedy } of diagnosis.causes) {
-      cli.out.write(`${printable(what)}  [${code}]\n  What to do: ${printable(remedy)}\n`);
-    }
-    for (const sentence of diagnosis.known ?? []) cli.out.write(`${printable(sentence)}\n`);
-    if (diagnosis.healthy && diagnosis.known === undefined)
-      cli.out.write('The signature is right, and the service would take this delivery.\n');
-    if (diagnosis.fit !== null) {
-      const { signed_content, hash, secret, secret_reading, body, signature } = diagnosis.fit;
-      cli.out.write(
-        `What fits: ${hash} over ${JSON.stringify(signed_content)}, secret ${printable(secret)} ${printable(secret_reading)}, body ${body}, signature ${printable(signature)}.\n`,
-      );
-    }
-  }
-  if (diagnosis.healthy) return;
-  throw new DifferenceFound(
-    diagnosis.known === undefined ? 'the delivery would be rejected' : 'the delivery has not had its effect',
-  );
+  else writeDiagnosis(cli, diagnosis);
+  if (!diagnosis.healthy) throw new DifferenceFound('the delivery was not taken, or has not had its effect');
 }
 
-const SIGNS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ', skipped: '-      ' } as const;
+export function writeDiagnosis(cli: Cli, { healthy, causes, known = [], fit }: Diagnosis): void {
+  for (const { code, what, remedy } of causes)
+    writeFinding(cli, 'WRONG', { subject: code.replaceAll('_', ' '), says: what, remedy });
+  const taken = 'The signature is right, and the service would take this delivery.';
+  for (const says of healthy && known.length === 0 ? [taken] : known)
+    writeFinding(cli, healthy ? 'ok' : '', { subject: 'delivery', says, remedy: null });
+  const fits = Object.entries(fit ?? {}).map(([name, value]) => `${name.replaceAll('_', ' ')} ${value}`);
+  if (fit !== null)
+    writeFinding(cli, '', { subject: 'what fits', says: `${fits.join(', ')}.`, remedy: null });
+}
 
-/** Judges the whole set-up. @throws DifferenceFound if something is wrong. */
-export async function checkUp(cli: Cli, options: Pick<DoctorOptions, 'json'>): Promise<void> {
-  const found = await examine(cli, configHere(cli, 'doctor', NOT_FROM_AFAR));
-  const checks: Check[] = judge(found);
-  const wrong = checks.filter(({ state }) => state === 'wrong');
-  if (options.json) writeJson(cli.out, { healthy: wrong.length === 0, checks });
+/**
+ * Says the open problems of the running service, then what it finds of its set-up.
+ * `environment`: without what only `.env` has. @throws DifferenceFound exactly where "status --check" does.
+ */
+export async function runDoctor(
+  cli: Cli,
+  { environment = cli.env, json }: { environment?: NodeJS.ProcessEnv; json?: true | undefined } = {},
+): Promise<void> {
+  const [configuration, status] = await withService(cli, ({ get }) =>
+    Promise.all([get<Configuration>('configuration'), get<Status>('status')]),
+  );
+  const { verdict, since, sentence, action, problems } = status;
+  const findings = [
+    ...(await differences(listedSettings(cli.env, environment), configuration, isSetBy(cli.env, 'OPS_URL'))),
+    ...configuration.findings,
+  ];
+  if (json) writeJson(cli.out, { verdict, since, sentence, action, problems, findings });
   else {
-    const width = Math.max(...checks.map(({ name }) => name.length));
-    for (const { name, state, detail, remedy } of checks) {
-      cli.out.write(`${SIGNS[state]}  ${name.padEnd(width)}  ${printable(detail)}\n`);
-      if (remedy !== null) cli.out.write(`${' '.repeat(width + 11)}What to do: ${printable(remedy)}\n`);
+    for (const problem of problems) {
+      const { kind, record_id, reason, error } = problem;
+      const about = [kind, record_id].filter((each) => each !== null).join(' ');
+      const subject = about === '' ? reason.replaceAll('_', ' ') : `${reason.replaceAll('_', ' ')}, ${about}`;
+      const says = error === null ? problem.sentence : `${problem.sentence} Its error: ${error}`;
+      const command = commandOf(problem);
+      const remedy =
+        command === null || command === 'doctor' ? problem.action : `${problem.action} Command: ${command}`;
+      writeFinding(cli, problem.needs === 'you' ? 'WRONG' : '-', { subject, says, remedy });
     }
+    // What a problem says, it has said.
+    if (problems.every((each) => each.sentence !== sentence))
+      writeFinding(cli, isWell(verdict) ? 'ok' : '-', { subject: 'mirror', says: sentence, remedy: action });
+    for (const each of findings.filter(({ state }) => state === 'warning')) writeFinding(cli, 'look', each);
+    for (const each of findings.filter(({ state }) => state === 'ok')) writeFinding(cli, 'ok', each);
   }
-  const { problem, remedy, isSetting } = found.database;
-  if (problem !== null && isSetting) throw new UsageError(problem, remedy ?? undefined);
-  if (wrong.length > 0) throw new DifferenceFound(`wrong: ${wrong.map(({ name }) => name).join(', ')}`);
+  requireWell(status);
+}
+
+/** Of a terminal that does not say how wide it is. */
+const COLUMNS = 80;
+const SIGN_COLUMNS = 7;
+
+function writeFinding(cli: Cli, sign: string, { subject, says, remedy }: Omit<Finding, 'state'>): void {
+  const width = Math.max(40, (cli.out.columns ?? COLUMNS) - SIGN_COLUMNS);
+  const text = [`${subject}: ${says}`, ...(remedy === null ? [] : [`What to do: ${remedy}`])];
+  // Whole seconds are enough.
+  const lines = text.flatMap((each) =>
+    wrapAnsi(printable(each).replace(/\.\d{3}Z/g, 'Z'), width).split('\n'),
+  );
+  const indented = lines.map((line, nth) => `${(nth === 0 ? sign : '').padEnd(SIGN_COLUMNS)}${line}\n`);
+  cli.out.write(indented.join(''));
+}
+
+/** Which settings of `.env` or of this shell are not those that the service runs with. */
+async function differences(
+  mine: readonly ListedSetting[],
+  { folder, salt, settings, started_at }: Configuration,
+  isRemote: boolean,
+): Promise<Finding[]> {
+  const isItsFolder = !isRemote && folder === process.cwd();
+  const changed: string[] = [];
+  const others: string[] = [];
+  for (const { name, value, source, path, isSecret } of mine) {
+    const its = settings.find((each) => each.name === name);
+    if (its === undefined || name.startsWith('OPS_URL') || name === 'OPS_TOKEN') continue;
+    // The service may have more than this shell, unless its own .env has lost it.
+    if (source === 'default' && !(isItsFolder && its.source === '.env')) continue;
+    if (isSecret && salt === null) continue;
+    const own = isSecret && value !== null ? await fingerprint(value, salt!) : value;
+    if (own === (isSecret ? its.fingerprint : its.value)) continue;
+    const named = path === null ? name : `${name} (in ${path})`;
+    const isChanged = source !== 'environment' && isItsFolder && its.source !== 'environment';
+    (isChanged ? changed : others).push(named);
+  }
+  const finding = (state: Finding['state'], says: string, names: string[], remedy: string) =>
+    names.length === 0 ? [] : [{ subject: 'settings', state, says: `${says}: ${names.join(', ')}.`, remedy }];
+  const restart = 'Restart the service, so that it runs with what is there now.';
+  return [
+    ...finding('warning', 'You changed .env and have not restarted the service', changed, restart),
+    ...finding(
+      'warning',
+      `The service, which runs since ${started_at}, has others than you have here`,
+      others,
+      'If yours are right, set them where the service is started, and restart it.',
+    ),
+  ];
 }
 
 /** Explains a delivery that somebody recorded. */
@@ -132,100 +189,37 @@ async function explainRecorded(cli: Cli, options: DoctorOptions): Promise<Diagno
   const specimen = {
     headers,
     body,
-    headerValue: headers.get(config.webhook.header),
     receivedSeconds: secondsOf(options.receivedAt),
   };
   const secrets = candidates(config, await registrationsOf(cli, config), options);
-  const diagnosis = allAtOnce(diagnose(specimen, secrets, config.webhook));
+  const diagnosis = diagnose(specimen, secrets, config.webhook);
   // If the body was changed on its way, that change is the cause, not what is wrong with the body now.
   const cause = diagnosis.healthy ? bodyCause(body, config) : null;
   return cause === null ? diagnosis : { ...diagnosis, healthy: false, causes: [cause] };
 }
 
-/** `rejection:7`, `quarantines/7`, `event:evt_7`. An id without a prefix is looked for in all three. */
-const PREFIXED = /^(rejection|quarantine|event)s?[:/](.+)$/s;
-/** Ids of rejections and of what is in quarantine. */
-const NUMBER = /^\d{1,15}$/;
-
-/** Explains a delivery that the service rejected, put into quarantine, or accepted. */
-export async function explainStored(cli: Cli, given: string, options: DoctorOptions): Promise<Diagnosis> {
-  const config = loadConfig(cli.env);
-  const [, prefix, rest] = PREFIXED.exec(given) ?? [];
-  const id = rest ?? given;
-  return await withStore(cli, 'read', async (store) => {
-    // An event's own id may begin like a prefix, so the whole text is tried as an id first.
-    const whole = prefix === undefined ? null : await store.showEvent(given);
-    const wanted = whole === null ? prefix : 'event';
-    const isIn = (list: string) => wanted === undefined || wanted === list;
-    const number = NUMBER.test(id) ? Number(id) : null;
-    const found = {
-      rejection: isIn('rejection') && number !== null ? await store.show('rejections', number) : null,
-      quarantine: isIn('quarantine') && number !== null ? await store.show('quarantine', number) : null,
-      event: whole ?? (isIn('event') ? await store.showEvent(id) : null),
-    };
-    const lists = Object.entries(found).flatMap(([list, row]) => (row === null ? [] : [list]));
-    if (lists.length > 1) {
-      const names = lists.map((list) => `${list}:${given}`).join(' or ');
-      throw new UsageError(`several deliveries go by "${given}"`, `say ${names}`);
-    }
-    if (found.quarantine !== null) return explainQuarantined(found.quarantine);
-    if (found.rejection !== null) return await explainRejection(store, config, found.rejection, options);
-    // The body of a rejected or quarantined delivery may have the event's id.
-    const rejectedAs = await newestNaming(store, 'rejected', found.event?.id ?? id);
-    if (found.event !== null) return explainEvent(found.event, config.webhook, rejectedAs);
-    const rejection = rejectedAs === null ? null : await store.show('rejections', rejectedAs);
-    if (rejection !== null) {
-      cli.err.write(`Rejected, as rejection:${rejection.id}\n`);
-      return await explainRejection(store, config, rejection, options);
-    }
-    const quarantinedAs = await newestNaming(store, 'quarantined', id);
-    const quarantined = quarantinedAs === null ? null : await store.show('quarantine', quarantinedAs);
-    if (quarantined !== null) {
-      cli.err.write(`Quarantined, as quarantine:${quarantined.id}\n`);
-      return explainQuarantined(quarantined);
-    }
-    throw new MirrorError('not_found', `no delivery ${id} is kept`, {
-      remedy: 'see "events list", "rejections list" and "quarantine list"',
-    });
+/** What the service says of a delivery, by its id, or of the newest one that names this event. */
+export async function explainStored(cli: Cli, id: string): Promise<Diagnosis> {
+  const delivery = await withService(cli, async ({ get }) => {
+    const show = (each: string) => found(get<ShownDelivery>(`deliveries/${idInPath(each)}`));
+    const shown = await show(id);
+    if (shown !== null) return shown;
+    const { items } = await get<Deliveries>('deliveries', { search: id, limit: 20 });
+    const naming = items.find(({ event_id }) => event_id === id);
+    return naming === undefined ? null : await show(naming.id);
   });
+  if (delivery === null)
+    throw new MirrorError('not_found', `no delivery ${id} is kept`, { remedy: 'see “deliveries”' });
+  return diagnosisOf(delivery);
 }
 
-async function explainRejection(
-  store: Store,
-  config: Config,
-  rejection: RejectionReport,
-  options: DoctorOptions,
-): Promise<Diagnosis> {
-  const secrets =
-    rejection.body_base64 === null ? [] : candidates(config, await store.listRegistrations(), options);
-  const headers = headersIn(options.header ?? [], config.webhook.header);
-  if (headers.has(config.webhook.header)) {
-    throw new UsageError(
-      'the signature header of a stored delivery is known already',
-      "with --delivery, --header takes other headers, as 'Name: value'",
-    );
-  }
-  const diagnosis = allAtOnce(diagnoseRejection(rejection, secrets, config.webhook, headers));
-  if (!diagnosis.healthy) return diagnosis;
-  const known = `Its signature is right by the present settings. It was rejected at ${rejection.at}, so the service had other settings then. If the service was not restarted since, restart it.`;
-  return { ...diagnosis, known: [known] };
-}
-
-/** The number of the newest such delivery whose body names this event. */
-async function newestNaming(
-  store: Store,
-  outcome: 'rejected' | 'quarantined',
-  eventId: string,
-): Promise<number | null> {
-  for (let after: string | undefined; ; ) {
-    const { items, next } = await store.listDeliveries(
-      { outcome, search: eventId },
-      { limit: PAGE_LIMIT_MAX, after },
-    );
-    const found = items.find(({ event_id }) => event_id === eventId);
-    if (found !== undefined || next === null) return found?.number ?? null;
-    after = next;
-  }
+export function diagnosisOf(delivery: ShownDelivery): Diagnosis {
+  const { diagnosis, received_at } = delivery;
+  if (diagnosis === null) return explainSigned(delivery);
+  const healthy = diagnosis.causes.length === 0;
+  const known = [`It is ${delivery.id}, rejected ${received_at}.`];
+  if (healthy) known.push('By the present settings it would be accepted: what was wrong has been corrected.');
+  return { ...diagnosis, healthy, known };
 }
 
 /** Empty without a database: a recorded delivery can be examined anywhere. */
@@ -268,13 +262,8 @@ function candidates(
   const inUse = candidateSecrets(config, registrations, Date.now());
   const known = new Set(inUse.map(({ text }) => text));
   const isNoneInUse = inUse.every((each) => !each.isInUse);
-  const numbered = (texts: readonly string[] = [], option: string, isInUse: boolean) =>
-    texts
-      .map((text, index): CandidateSecret => ({ text, isInUse, name: `${option} number ${index + 1}` }))
-      .filter(({ text }) => !known.has(text));
-  return [
-    ...inUse,
-    ...numbered(given.secret, '--secret', isNoneInUse),
-    ...numbered(given.retired, '--retired', false),
-  ];
+  const tried = (given.secret ?? [])
+    .map((text, index) => ({ text, isInUse: isNoneInUse, name: `--secret number ${index + 1}` }))
+    .filter(({ text }) => !known.has(text));
+  return [...inUse, ...tried];
 }

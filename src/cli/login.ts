@@ -16,17 +16,16 @@ import { type Clock, momentOf, systemClock } from '../platform/clock.ts';
 import type { ComplianceSettings, Config } from '../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
-import type { Cli } from './cli.ts';
+import { type Cli, writeText } from './cli.ts';
 import { complianceSettings, requireKey } from './client.ts';
 import { configHere, withStore } from './database.ts';
-import { isLoopbackRedirect, listenForConsent, openBrowser, type Page } from './login/listener.ts';
+import { isLoopbackRedirect, listenForConsent, type Page } from './login/listener.ts';
 import { parseDuration } from './options.ts';
 import { printable } from './text.ts';
 
 interface LoginOptions {
   write?: boolean;
   paste?: boolean | undefined;
-  browser: boolean;
   wait: number;
 }
 
@@ -37,10 +36,9 @@ export const DEFAULT_WAIT_MS = 10 * 60_000;
 
 export function loginCommand(cli: Cli): Command {
   return new Command('login')
-    .description('sign in to the compliance service (COMPLIANCE_AUTH=oauth) and keep the tokens, encrypted')
+    .description('sign in to the compliance service, where COMPLIANCE_AUTH=oauth')
     .option('--write', 'also ask for the scope "write", which register and creates need')
     .option('--paste', 'listen nowhere: paste the address that the browser ends at')
-    .option('--no-browser', 'only print the address to open')
     .addOption(
       new Option('--wait <time>', 'how long to wait for the consent')
         .default(DEFAULT_WAIT_MS, '10m')
@@ -86,8 +84,7 @@ const FOREIGN = 'foreign_state';
 /** In the audit: an answer without a state, from an attack or a service that does not send it back. */
 const NO_STATE = 'missing_state';
 const WITHOUT_STATE = 'the redirect carried no state, so it may be the answer to somebody else’s sign-in';
-const STATE_REMEDY =
-  'a service that does not send state back takes COMPLIANCE_OAUTH_STATE=off, with COMPLIANCE_OAUTH_PKCE on';
+const STATE_REMEDY = 'for a service that does not send state back, set COMPLIANCE_OAUTH_OMIT=state';
 /** How many foreign answers are audited: anybody on this machine can send any number. */
 const MAX_FOREIGN_NOTED = 10;
 
@@ -110,8 +107,7 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
       let page: Page = { title: 'Not signed in', text: 'The terminal says why. You can close this page.' };
       try {
         const address = addressFor(listener.redirectUri);
-        cli.out.write(`Open this address to sign in:\n\n${address}\n\n`);
-        if (options.browser && cli.out.isTerminal) openBrowser(address);
+        cli.out.write(`Open this address in your browser to sign in:\n\n${address}\n\n`);
         const tokens = await tokensFor(await withinTime(listener.answer), listener.redirectUri);
         page = { title: 'Signed in', text: 'compliance-mirror has what it needs. You can close this page.' };
         return tokens;
@@ -195,15 +191,17 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
 function report(cli: Cli, tokens: Tokens, toWrite: boolean): void {
   const scopes = tokens.grantedScopes ?? tokens.askedScopes;
   const until = new Date(tokens.expiresWall).toISOString();
-  cli.out.write(`Signed in. Scopes: ${scopes.map(printable).join(', ') || 'none named'}.\n`);
+  writeText(cli.out, `Signed in. Scopes: ${scopes.join(', ') || 'none named'}.`);
   if (toWrite && tokens.grantedScopes !== null && !tokens.grantedScopes.includes('write')) {
-    cli.out.write(
-      '“write” was asked for and not granted: allow it to this client or person in the compliance service first.\n',
+    writeText(
+      cli.out,
+      '“write” was asked for and not granted: allow it to this client or person in the compliance service first.',
     );
   }
-  cli.out.write(
+  writeText(
+    cli.out,
     tokens.refreshToken === null
-      ? `There is no refresh token: sign in again before ${until}.\n`
-      : 'The tokens are stored, encrypted, and renewed by themselves.\n',
+      ? `There is no refresh token: sign in again before ${until}.`
+      : 'The tokens are stored, encrypted, and renewed by themselves.',
   );
 }

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
-import { isKind, KINDS, type Kind } from '../compliance/kinds.ts';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { describeError, UsageError } from '../platform/errors.ts';
 
 /** The library's own default, for a terminal that does not say how wide it is. Columns. */
@@ -19,9 +18,6 @@ export function jsonOption(): Option {
   return new Option('--json', 'print JSON');
 }
 
-/** Adds the options of a list in the order of time. */
-export const timed = (command: Command): Command => command.addOption(sinceOption()).addOption(untilOption());
-
 export function sinceOption(): Option {
   return new Option(
     '--since <instant>',
@@ -33,14 +29,8 @@ export function untilOption(): Option {
   return new Option('--until <instant>', 'before this time').argParser(parseTime);
 }
 
-export function parseKind(text: string): Kind {
-  if (isKind(text)) return text;
-  throw new InvalidArgumentError(`It takes ${KINDS.join(', ')}.`);
-}
-
-/** For an option that may be given several times. */
-export function parseKinds(text: string, before: readonly Kind[] | undefined): Kind[] {
-  return [...new Set([...(before ?? []), ...text.split(',').map((kind) => parseKind(kind.trim()))])];
+export function atOption(): Option {
+  return new Option('--at <instant>', 'as of this time').argParser(parseTime);
 }
 
 export function integerBetween(least: number, most: number): (text: string) => number {
@@ -54,15 +44,6 @@ export function integerBetween(least: number, most: number): (text: string) => n
 /** 0: any free port. */
 export const parsePort = integerBetween(0, 65_535);
 
-/** One less than the API takes, because the id of the row after it must be valid too. */
-const ROW_ID_MAX = 10 ** 15 - 2;
-
-/** The number of a row, such as of a full sync or of a quarantined delivery. */
-export const rowId = (description?: string): Argument =>
-  new Argument('<id>', description).argParser(integerBetween(1, ROW_ID_MAX));
-
-export const kindArgument = (): Argument => new Argument('<kind>', 'of the records').choices(KINDS);
-
 /** `text`, an instant with its zone or a date (its first moment in UTC), as ISO 8601 UTC; null: it is neither. */
 export function instantOf(text: string): string | null {
   const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
@@ -73,12 +54,6 @@ export function instantOf(text: string): string | null {
     !Number.isNaN(ms) &&
     new Date(`${text.slice(0, 10)}T00:00:00Z`).getUTCDate() === Number(text.slice(8, 10));
   return isReal ? new Date(ms).toISOString() : null;
-}
-
-export function parseInstant(text: string): string {
-  const instant = instantOf(text);
-  if (instant !== null) return instant;
-  throw new InvalidArgumentError('It takes an instant such as 2026-11-01T12:00:00Z, or a date.');
 }
 
 /** An instant, a date, or a time ago such as 2h. */

@@ -1,68 +1,55 @@
 import { styleText } from 'node:util';
-import { Command } from 'commander';
+import { Command, Help } from 'commander';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
-import { type Cli, screenOf } from './cli.ts';
+import { type Cli, proseScreen, screenOf } from './cli.ts';
 import { ENV_FILE, readEnvText, withEnvText } from './env-file.ts';
 import { EXIT, exitCodeOf, explain } from './exit.ts';
 import { helpNote } from './options.ts';
 
 type Load = (cli: Cli) => Promise<Command>;
 
-const LAST_GROUP = 'The database, and the rest:';
+const HIDDEN = 'hidden';
 /** In the order of --help. A command is loaded when it is called: loading all takes four times as long as loading one. */
 const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
-  'Try and run:': {
+  'Start:': {
+    serve: async (cli) => (await import('./serve.ts')).serveCommand(cli, process.env),
     setup: async (cli) => (await import('./setup.ts')).setupCommand(cli, process.env),
-    serve: async (cli) => (await import('./serve.ts')).serveCommand(cli),
     demo: async (cli) => (await import('./demo.ts')).demoCommand(cli),
     sandbox: async (cli) => (await import('./sandbox.ts')).sandboxCommand(cli),
-    trigger: async (cli) => (await import('./sandbox.ts')).triggerCommand(cli),
   },
-  'Is it right?': {
+  'Look:': {
     status: async (cli) => (await import('./status.ts')).statusCommand(cli),
-    doctor: async (cli) => (await import('./doctor.ts')).doctorCommand(cli),
-    gaps: async (cli) => (await import('./row-commands.ts')).gapsCommand(cli),
-    'sync-runs': async (cli) => (await import('./row-commands.ts')).syncRunsCommand(cli),
+    doctor: async (cli) => (await import('./doctor.ts')).doctorCommand(cli, process.env),
+    problems: async (cli) => (await import('./problems.ts')).problemsCommand(cli),
+    audit: async (cli) => (await import('./records.ts')).auditCommand(cli),
   },
-  'What came in:': {
+  'Work:': {
     deliveries: async (cli) => (await import('./deliveries.ts')).deliveriesCommand(cli),
-    events: async (cli) => (await import('./row-commands.ts')).eventsCommand(cli),
-    quarantine: async (cli) => (await import('./row-commands.ts')).quarantineCommand(cli),
-    rejections: async (cli) => (await import('./row-commands.ts')).rejectionsCommand(cli),
-  },
-  'The records:': {
     records: async (cli) => (await import('./records.ts')).recordsCommand(cli),
     export: async (cli) => (await import('./export.ts')).exportCommand(cli),
+    sync: async (cli) => (await import('./sync.ts')).syncCommand(cli),
+    pause: async (cli) => (await import('./sync.ts')).pauseCommand(cli),
+    resume: async (cli) => (await import('./sync.ts')).resumeCommand(cli),
   },
-  'Repair:': {
-    sync: async (cli) => (await import('./full-sync.ts')).fullSyncCommand(cli),
-    refetch: async (cli) => (await import('./repair-commands.ts')).refetchCommand(cli),
-    deletions: async (cli) => (await import('./repair-commands.ts')).deletionsCommand(cli),
-    pause: async (cli) => (await import('./repair-commands.ts')).pauseCommand(cli),
-    resume: async (cli) => (await import('./repair-commands.ts')).resumeCommand(cli),
-  },
-  'The compliance service:': {
-    register: async (cli) => (await import('./register.ts')).registerCommand(cli),
-    registrations: async (cli) => (await import('./registrations.ts')).registrationsCommand(cli),
+  'Connect and keep:': {
+    webhook: async (cli) => (await import('./webhook.ts')).webhookCommand(cli),
     login: async (cli) => (await import('./login.ts')).loginCommand(cli),
-    credentials: async (cli) => (await import('./credentials.ts')).credentialsCommand(cli),
+    'rotate-key': async (cli) => (await import('./rotate-key.ts')).rotateKeyCommand(cli),
     api: async (cli) => (await import('./api.ts')).apiCommand(cli),
-  },
-  [LAST_GROUP]: {
     backup: async (cli) => (await import('./database-commands.ts')).backupCommand(cli),
+    restore: async (cli) => (await import('./database-commands.ts')).restoreCommand(cli),
+  },
+  [HIDDEN]: {
     migrate: async (cli) => (await import('./database-commands.ts')).migrateCommand(cli),
-    audit: async (cli) => (await import('./row-commands.ts')).auditCommand(cli),
-    completion: async (cli) =>
-      (await import('./completion.ts')).completionCommand(cli, () => program(cli, undefined)),
   },
 };
 
 /** Runs one command. `words`: what follows the executable's name. Resolves to the exit code; never rejects. */
 export async function run(words: readonly string[]): Promise<number> {
-  // The parser's own "help" takes one word, so "help gaps show" would show that of "gaps".
-  const args = words[0] === 'help' && words.length > 2 ? [...words.slice(1), '--help'] : words;
-  const cli: Cli = { env: process.env, out: screenOf(process.stdout), err: screenOf(process.stderr) };
+  const args = words[0] === 'help' ? [...words.slice(1), '--help'] : words;
+  const err = proseScreen(screenOf(process.stderr));
+  const cli: Cli = { env: process.env, out: screenOf(process.stdout), err };
   if (args[0] === 'serve' || args[0] === 'demo') goOnWithoutReader();
   // `sync` goes on without a reader, because its exit code says what the full syncs found.
   else endQuietlyWithReader({ atOnce: args[0] !== 'sync' });
@@ -79,35 +66,39 @@ export async function run(words: readonly string[]): Promise<number> {
 }
 
 async function program(cli: Cli, wanted: string | undefined): Promise<Command> {
-  const entries = Object.entries(GROUPS).flatMap(([group, commands]) =>
-    Object.entries(commands).map(([name, load]) => ({ group, name, load })),
-  );
-  const one = entries.filter(({ name }) => name === wanted);
-  const commands = await Promise.all(
-    (one.length === 0 ? entries : one).map(async ({ group, load }) => (await load(cli)).helpGroup(group)),
-  );
   const root = new Command('compliance-mirror')
-    .description("Keeps a local SQL copy of a compliance service's policies, risk assessments and vendors.")
-    // For `help`, which commander makes.
-    .commandsGroup(LAST_GROUP)
-    .helpCommand(true)
+    .description('A local SQL copy of your policies, risk assessments and vendors.')
     .version(version(), '--version', 'its version')
     .addHelpText(
       'after',
       helpNote(
-        'Settings come from the environment, and from .env in the working folder where the environment has none.',
-        'Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but a difference was found.',
+        'COMMAND --help shows what it takes. Settings: the environment, else .env in this folder.',
+        'Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but a difference was found or somebody must act.',
       ),
     );
-  for (const command of commands) root.addCommand(command);
+  const all = Object.entries(GROUPS).flatMap(([group, commands]) =>
+    Object.entries(commands).map(([name, load]) => ({ group, name, load })),
+  );
+  const one = all.filter(({ name }) => name === wanted);
+  for (const { group, load } of one.length === 0 ? all : one)
+    root.addCommand((await load(cli)).helpGroup(group), { hidden: group === HIDDEN });
   for (const command of withSubcommands(root)) {
     command.exitOverride();
-    command.configureHelp({ styleTitle: (title) => styleText('bold', title, { validateStream: false }) });
+    // “deliveries” has a list's options, and so has “deliveries list”: each takes what follows its own name.
+    command.enablePositionalOptions();
+    command.helpCommand(false);
+    command.configureOutput({ writeErr: (text) => cli.err.write(text) });
+    command.configureHelp({
+      styleTitle: (title) => styleText('bold', title, { validateStream: false }),
+      // The list of all commands fits a screen only without what each takes, and without --help and --version.
+      subcommandTerm: (each) =>
+        command === root ? each.name() : new Help().subcommandTerm(each).replace(' [options]', ''),
+      ...(command === root ? { visibleOptions: () => [] } : {}),
+    });
     command.showHelpAfterError('(--help shows what it takes)');
   }
   return root;
 }
-
 function withSubcommands(command: Command): Command[] {
   return [command, ...command.commands.flatMap(withSubcommands)];
 }

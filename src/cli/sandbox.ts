@@ -1,67 +1,84 @@
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { parseJson } from '../compliance/json.ts';
 import { EVENT_TYPES, type EventType } from '../compliance/kinds.ts';
-import { unknownNames } from '../platform/config-sources.ts';
+import { sourceOf } from '../platform/config-sources.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
-import { type Cli, writeJson } from './cli.ts';
-import { helpNote, integerBetween, jsonOption, parsePort } from './options.ts';
+import type { Cli } from './cli.ts';
+import { helpNote, parsePort } from './options.ts';
 import { attachedOption } from './serve.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 import { printable } from './text.ts';
 
 interface SandboxFlags {
   seed?: string;
+  host?: string;
   port?: number;
-  seedNumber?: number;
+  webhookSecret?: string;
+  redirectUri?: string;
   attached?: true;
 }
 
-/** A variable with such a name that is no setting is a mistake. */
-const SANDBOX_NAMES = /^SANDBOX_/;
+const MIN_TOKEN_LENGTH = 16;
 
 export function sandboxCommand(cli: Cli): Command {
   return new Command('sandbox')
-    .description('run a stand-in for the compliance service, in memory, for trying things out')
-    .option('--seed <file>', 'records to start with: {"policies":[…],"riskAssessments":[…],"vendors":[…]}')
-    .option('--port <port>', 'port to listen on; 0: any free one', parsePort)
+    .description('run a stand-in for the compliance service, to try things out')
     .option(
-      '--seed-number <number>',
-      'start of the random sequence: the same number, the same story',
-      integerBetween(0, 2 ** 32 - 1),
+      '--seed <file>',
+      'JSON of records to start with: {"policies": […], "riskAssessments": […], "vendors": […]}',
     )
+    .option('--host <address>', 'to listen on; one that others reach needs SANDBOX_TOKEN')
+    .option('--port <port>', 'to listen on (default: 9090); 0: any free one', parsePort)
+    .option('--webhook-secret <text>', 'for registrations that name none (default: one is made for each)')
+    .option('--redirect-uri <url>', 'of the OAuth client (default: http://127.0.0.1:8765/callback)')
     .addOption(attachedOption())
     .addHelpText(
       'after',
-      helpNote('Everything else is set by SANDBOX_*; docs/settings.md has their formats.'),
+      helpNote(
+        'SANDBOX_TOKEN guards its page and controls. SANDBOX_API_KEY lets into its API: one or more, with commas between; without it one is made and printed.',
+      ),
     )
-    .action(async (flags: SandboxFlags) => {
-      // Imported only here: short commands must not load a web server.
-      const { sandboxOptionsFromEnv, sandboxSettingNames } = await import('../../sandbox/options.ts');
-      const { introduction, startSandbox } = await import('../../sandbox/sandbox.ts');
-      const { loadSeed } = await import('../../sandbox/seed.ts');
-      const options = sandboxOptionsFromEnv(cli.env);
-      for (const warning of unknownNames(cli.env, sandboxSettingNames(), SANDBOX_NAMES)) {
-        cli.err.write(`compliance-mirror: ${warning}\n`);
-      }
-      using stop = stopSignals({ attached: flags.attached === true });
-      const sandbox = await startSandbox({
-        ...options,
-        seed: flags.seed === undefined ? options.seed : loadSeed(flags.seed),
-        port: flags.port ?? options.port,
-        seedNumber: flags.seedNumber ?? options.seedNumber,
-      });
-      try {
-        cli.out.write(`${introduction(sandbox, options).join('\n')}\n`);
-        await aborted(stop.signal);
-      } finally {
-        await sandbox.close();
-      }
-    });
+    .addCommand(triggerCommand(cli))
+    .action((flags: SandboxFlags) => runSandbox(cli, flags));
 }
 
-/** Where the sandbox listens by default. */
-const DEFAULT_HOST = '127.0.0.1';
-const DEFAULT_PORT = 9090;
+async function runSandbox(cli: Cli, flags: SandboxFlags): Promise<void> {
+  // Imported only here: short commands must not load a web server.
+  const { introduction, startSandbox } = await import('../../sandbox/sandbox.ts');
+  const { loadSeed } = await import('../../sandbox/seed.ts');
+  const { attached, seed, ...options } = flags;
+  const keys = secretIn(cli.env, 'SANDBOX_API_KEY');
+  const given = {
+    ...options,
+    token: tokenIn(cli.env),
+    ...(keys === null ? {} : { apiKeys: keys.split(',').map((key) => key.trim()) }),
+    ...(seed === undefined ? {} : { seed: loadSeed(seed) }),
+  };
+  using stop = stopSignals({ attached: attached === true });
+  const sandbox = await startSandbox(given);
+  try {
+    cli.out.write(`${introduction(sandbox, given).join('\n')}\n`);
+    await aborted(stop.signal);
+  } finally {
+    await sandbox.close();
+  }
+}
+
+function tokenIn(env: Cli['env']): string | null {
+  const token = secretIn(env, 'SANDBOX_TOKEN');
+  if (token === null || token.length >= MIN_TOKEN_LENGTH) return token;
+  throw new UsageError(`SANDBOX_TOKEN is too short: it takes at least ${MIN_TOKEN_LENGTH} characters`);
+}
+
+/** Null: unset. */
+function secretIn(env: Cli['env'], name: string): string | null {
+  try {
+    return sourceOf(env, name)?.text ?? null;
+  } catch (error) {
+    throw new UsageError(describeError(error));
+  }
+}
+
 const TIMEOUT_MS = 10_000;
 const REFUSAL_MAX_LENGTH = 300;
 
@@ -69,7 +86,6 @@ interface TriggerFlags {
   record?: string;
   field?: Record<string, unknown>;
   sandbox?: string;
-  json?: true;
 }
 
 interface Triggered {
@@ -77,7 +93,7 @@ interface Triggered {
   registrations: number;
 }
 
-export function triggerCommand(cli: Cli): Command {
+function triggerCommand(cli: Cli): Command {
   return new Command('trigger')
     .description('make a running sandbox change something, so that it sends an event of this type')
     .addArgument(new Argument('<type>', 'of the event').choices(EVENT_TYPES))
@@ -87,17 +103,14 @@ export function triggerCommand(cli: Cli): Command {
       'set a field of the record; can be given several times; the value may be JSON',
       parseField,
     )
-    .option(
-      '--sandbox <url>',
-      `default: http://SANDBOX_HOST:SANDBOX_PORT, or ${DEFAULT_HOST}:${DEFAULT_PORT}`,
-    )
-    .addOption(jsonOption())
+    .option('--sandbox <url>', 'its address (default: http://127.0.0.1:9090)')
     .action(async (type: EventType, flags: TriggerFlags) => {
       const triggered = await ask(cli, flags, { type, id: flags.record, fields: flags.field });
-      if (flags.json) writeJson(cli.out, triggered);
-      else cli.out.write(triggered.events.map(lineOf).join(''));
+      cli.out.write(triggered.events.map(lineOf).join(''));
       if (triggered.registrations === 0) {
-        cli.err.write('Nobody is registered with this sandbox, so nothing is sent: see "register".\n');
+        cli.err.write(
+          'Nobody is registered with this sandbox, so nothing is sent: see "webhook register".\n',
+        );
       }
     });
 }
@@ -121,18 +134,16 @@ function jsonOrText(text: string): unknown {
 }
 
 async function ask({ env }: Cli, flags: TriggerFlags, body: object): Promise<Triggered> {
-  const { sandboxOptionsFromEnv } = await import('../../sandbox/options.ts');
-  const { urlOf } = await import('../../sandbox/access.ts');
-  const { host = DEFAULT_HOST, port = DEFAULT_PORT, token } = sandboxOptionsFromEnv(env);
-  const address = URL.parse('/_sandbox/trigger', flags.sandbox ?? urlOf(host, port));
+  const { DEFAULT_ADDRESS } = await import('../../sandbox/options.ts');
+  const address = URL.parse('/_sandbox/mutate', flags.sandbox ?? DEFAULT_ADDRESS);
   if (address === null)
     throw new UsageError('--sandbox is no address', 'it looks like http://127.0.0.1:9090');
   // Browsers take a password in an address. fetch refuses it, and an error must not repeat it.
-  const password = address.password === '' ? token : decodeURIComponent(address.password);
+  const password = address.password === '' ? tokenIn(env) : decodeURIComponent(address.password);
   address.username = '';
   address.password = '';
   const headers = new Headers({ 'content-type': 'application/json' });
-  if (password !== undefined) {
+  if (password !== null) {
     // Basic, because a bearer token cannot hold every character.
     headers.set('authorization', `Basic ${Buffer.from(`trigger:${password}`).toString('base64')}`);
   }

@@ -1,9 +1,23 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseEnv } from 'node:util';
 import { Command, Option } from 'commander';
-import { type Config, configWarnings, loadConfig, secretTexts } from '../platform/config.ts';
+import {
+  type Config,
+  configWarnings,
+  loadConfig,
+  notifyExposure,
+  operatorsExposure,
+  secretTexts,
+} from '../platform/config.ts';
+import { listedSettings } from '../platform/config-sources.ts';
+import { UsageError } from '../platform/errors.ts';
 import type { Logger } from '../platform/logger.ts';
+import { openToOthers } from '../platform/private-files.ts';
+import { settingsHelp } from '../platform/settings.ts';
 import type { Service } from '../service/service.ts';
 import type { Cli } from './cli.ts';
-import { engines } from './database.ts';
+import { databasePath, engines } from './database.ts';
+import { ENV_FILE, readEnvText } from './env-file.ts';
 import { aborted, stopSignals } from './stop-signals.ts';
 
 /** For a process that starts this one: when it ends, this one ends too. */
@@ -11,28 +25,36 @@ export function attachedOption(): Option {
   return new Option('--attached', 'stop when standard input ends');
 }
 
-export function serveCommand(cli: Cli): Command {
+/** `environment`: without what only `.env` has. */
+export function serveCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command {
   return new Command('serve')
-    .description('run the service, as the environment configures it, until SIGTERM or Ctrl-C')
+    .description('run the service until SIGTERM or Ctrl-C')
     .addOption(attachedOption())
+    .addHelpText('after', () => `\n${settingsHelp()}`)
     .action(async (options: { attached?: true }) => {
       let logger: Logger | undefined;
       const config = loadConfig(cli.env, {
         onSecretProblem: (error) => logger?.warn({ stage: 'service', outcome: 'failed', error }, 'secret'),
       });
-      for (const warning of [...configWarnings(cli.env), ...lackOfSecrets(config), ...lackOfFiles()])
+      const warnings = [
+        ...configWarnings(cli.env),
+        ...operatorsExposure(config),
+        ...notifyExposure(config),
+        ...(await openFiles(config)),
+      ];
+      for (const warning of [...warnings, ...lackOfSecrets(config)])
         cli.err.write(`compliance-mirror: ${warning}\n`);
       // Imported only here: short commands must not load a web server.
-      const { createLogger } = await import('../platform/logger.ts');
-      const { LAST_LINES_MS, standardOutput } = await import('../platform/log-output.ts');
+      const { createLogger, standardOutput } = await import('../platform/logger.ts');
       const { startService } = await import('../service/service.ts');
       const output = standardOutput();
       const secrets = () => secretTexts(config);
-      logger = createLogger({ level: config.logLevel, secrets, destination: output });
+      logger = createLogger({ level: config.logLevel, secrets, ...output });
       output.reportLost(logger);
       // Both to the person who starts the service and to its log.
       const exposure = await (await engines()).databaseExposure(config.databaseUrl, config.database);
       if (exposure !== null) {
+        warnings.push(`${exposure.says}; ${exposure.remedy}`);
         cli.err.write(`compliance-mirror: WARNING: ${exposure.says}\n  ${exposure.remedy}\n`);
         logger.warn({ stage: 'store', outcome: 'exposed', reason: exposure.says }, 'database');
       }
@@ -42,9 +64,11 @@ export function serveCommand(cli: Cli): Command {
           config,
           logger,
           signal: stop.signal,
+          described: { settings: () => listedSettings(cli.env, environment), warnings },
           logLinesLost: output.lost,
         });
         try {
+          if (cli.err.isTerminal) await Promise.race([quiet(output, stop.signal), service.failed]);
           cli.err.write(`Deliveries: ${service.receiverUrl}/webhooks\nOperators: ${service.opsUrl}\n`);
           if (service.signIn !== null) cli.err.write(signInLine(service.signIn, cli.err.isTerminal));
           await Promise.race([aborted(stop.signal), service.failed]);
@@ -55,14 +79,38 @@ export function serveCommand(cli: Cli): Command {
         // It was asked to end while it waited for its database, so there is nothing to stop.
         if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
       } finally {
-        await output.flush(LAST_LINES_MS);
+        await output.finish();
       }
     });
 }
 
 /** Whoever has the link is an operator, so it is shown only on a terminal: other people can read a log. */
 export function signInLine({ link, tokenFile }: NonNullable<Service['signIn']>, isTerminal: boolean): string {
-  return `Sign in: ${isTerminal ? link : `with the token in ${tokenFile}`}\n`;
+  // On a line of its own it fits 80 columns, and can be opened.
+  return `Sign in: ${isTerminal ? `\n${link}` : `with the token in ${tokenFile}`}\n`;
+}
+
+/** Between two looks at the log, and for all of them. Milliseconds. */
+const LOOK_EVERY_MS = 1_000;
+const LOOK_FOR_MS = 5_000;
+
+/** Resolves once nothing new is in the log, so that on a terminal the links come after what a start says. */
+async function quiet({ lines }: { lines: () => number }, signal: AbortSignal): Promise<void> {
+  const until = performance.now() + LOOK_FOR_MS;
+  for (let before = -1; before !== lines() && performance.now() < until && !signal.aborted; ) {
+    before = lines();
+    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** Files with secrets that others can get at. @throws UsageError if one of them says who is an operator. */
+async function openFiles({ databaseUrl }: Config): Promise<string[]> {
+  const open = openToOthers(ENV_FILE);
+  if (open !== null && 'OPS_TOKENS' in parseEnv(readEnvText(ENV_FILE)))
+    throw new UsageError(`${ENV_FILE} in the working folder, with OPS_TOKENS, ${open}`);
+  const database = await databasePath(databaseUrl);
+  const found = [[ENV_FILE, open], ...(database === null ? [] : [[database, openToOthers(database)]])];
+  return found.flatMap(([path, how]) => (how === null ? [] : [`${path} ${how}`]));
 }
 
 /** Only a warning: what is stored can be read, and the sender tries its deliveries again. */
@@ -70,20 +118,5 @@ function lackOfSecrets({ webhook, credentialsKey }: Config): string[] {
   if (webhook.secrets().length > 0 || credentialsKey !== null) return [];
   return [
     'WEBHOOK_SECRETS: not set, and without CREDENTIALS_KEY no registration can bring one: every delivery is answered 503. “setup” asks for what is needed, and writes .env',
-  ];
-}
-
-/** The receiver takes up to 900 connections, which are files to the system. Everything else needs up to 100 files. */
-const FILES = 1_000;
-
-/** Only a warning: a few senders can still be served. */
-function lackOfFiles(): string[] {
-  // Otherwise the report looks up the name of every peer.
-  Object.assign(process.report, { excludeNetwork: true });
-  const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft: unknown } } };
-  const soft = userLimits?.open_files?.soft;
-  if (typeof soft !== 'number' || soft >= FILES) return [];
-  return [
-    `this process may open ${soft} files, connections included: raise the limit to 1024 or more (ulimit -n, or LimitNOFILE= of systemd)`,
   ];
 }

@@ -1,16 +1,20 @@
+import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
 import { pointersToSet } from '../compliance/pointers.ts';
+import { RECEIVER_PATH } from '../compliance/registration.ts';
 import { count } from '../ops/words.ts';
 import { MirrorError } from '../platform/errors.ts';
 import type { Service } from '../service/service.ts';
-import type { StoreSummary } from '../store/reports.ts';
+import type { KindStatus } from '../store/reports.ts';
+import { askerFor, stopped } from './asker.ts';
 import type { Cli } from './cli.ts';
-import { checkUp } from './doctor.ts';
+import { databasePath, holderOfDatabase, withStore } from './database.ts';
+import { runDoctor } from './doctor.ts';
 import { ENV_FILE } from './env-file.ts';
 import { DifferenceFound } from './exit.ts';
 import { helpNote, parseDuration } from './options.ts';
 import { reachApi } from './setup/api.ts';
-import { nobody, personAt } from './setup/asker.ts';
 import { createDraft } from './setup/draft.ts';
 import {
   commandOf,
@@ -19,105 +23,123 @@ import {
   type SetupRun,
   save,
   setFound,
+  settle,
   type Talk,
 } from './setup/talk.ts';
-import { type KindsSeen, kindsSeen, startTrial, type Trial, waitUntil } from './setup/trial.ts';
-import { askForHook, learnRecipe, registerHook } from './setup/webhook.ts';
+import { arrivals, askForHook, explainRejection, registerHook, usableRegistration } from './setup/webhook.ts';
 import { stopSignals } from './stop-signals.ts';
-import { printable } from './text.ts';
+
+/** Verdicts that a mirror in order has. */
+const VERIFIED: ReadonlySet<string> = new Set(['in_sync', 'known_only']);
 
 /** Long enough to change something in the compliance service and to receive its event. */
 const DEFAULT_WAIT_MS = 120_000;
 
 export function setupCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command {
   return new Command('setup')
-    .description('from nothing to a verified mirror: asks, tries, registers, and writes .env')
-    .option('--base-url <url>', 'COMPLIANCE_BASE_URL: the API, ending in /v1')
-    .option('--auth <way>', 'COMPLIANCE_AUTH: api_key, oauth or service_account')
-    .option('--api-key-file <file>', 'COMPLIANCE_API_KEY_FILE: where the API key is')
-    .option('--auth-url <url>', 'COMPLIANCE_AUTH_URL, of oauth and service_account')
-    .option('--client-id <id>', 'COMPLIANCE_CLIENT_ID')
-    .option('--client-secret-file <file>', 'COMPLIANCE_CLIENT_SECRET_FILE')
-    .option('--redirect-uri <uri>', 'COMPLIANCE_REDIRECT_URI, of oauth')
-    .option('--paste', 'of oauth: paste the address that the browser ends at')
-    .option('--risk-id <id>', 'a risk assessment to try, since they cannot be listed')
+    .description('from nothing to a verified mirror; it asks, tries and writes .env')
     .option(
       '--url <url>',
-      'where the compliance service sends deliveries: https, or loopback, ending in /webhooks',
+      'register it: where the compliance service sends deliveries: https, or loopback, ending in /webhooks',
     )
-    .option(
-      '--secret-at <place>',
-      'place of the signing secret in the answer to the registration, such as data.hook.token, if it has no usual name',
-    )
-    .option('--no-register', 'the webhook is registered by other means')
-    .option('--webhook-secrets-file <file>', 'WEBHOOK_SECRETS_FILE: the signing secret then')
     .addOption(
       new Option('--wait <time>', 'how long to wait for a first delivery, and for the first full syncs')
         .default(DEFAULT_WAIT_MS, '2m')
         .argParser(parseDuration),
     )
-    .option('--yes', 'ask nothing: without an option, a setting keeps its value or gets its default')
+    .option('--yes', 'ask nothing: each setting keeps its value or gets its default')
     .addHelpText(
       'after',
       helpNote(
-        'On a terminal it asks for what no option gives. Secrets are read from files, from the environment or as they are typed, never from the command line, which others on this machine can see. If it is run again, it begins with the present settings.',
+        'On a terminal it begins with the settings that .env has, and asks for each. What the environment sets is not asked for, and not written. Without a terminal it takes both as they are.',
         'Exit codes: those of "doctor", which it ends with.',
       ),
     )
     .action(async (options: SetupOptions) => {
       using stop = stopSignals();
-      const isPerson = !options.yes && process.stdin.isTTY === true && cli.err.isTerminal;
-      const asker = isPerson ? personAt(process.stdin, process.stderr, stop.signal) : nobody;
-      try {
-        await setup({ cli, environment, asker, options, signal: stop.signal });
-      } catch (error) {
-        if (!stop.signal.aborted) throw error;
-        throw new MirrorError('stopped', 'stopped before the end', {
-          remedy: 'what was written and registered is kept; "setup" goes on from there',
-        });
-      } finally {
-        asker.release();
-      }
+      const asker = await askerFor(cli, options, stop.signal);
+      await setup({ cli, environment, asker, options, signal: stop.signal });
     });
 }
 
-/** The whole conversation. Rejects with what ended it, or with DifferenceFound if the mirror is not verified at the end. */
+/** The whole conversation. Rejects with what ended it, or with DifferenceFound if `doctor` finds something wrong at the end. */
 export async function setup(run: SetupRun): Promise<void> {
   const path = run.path ?? ENV_FILE;
-  const talk: Talk = {
-    ...run,
-    path,
-    draft: createDraft(run.environment, path),
-    say: (line) => run.cli.out.write(`${line}\n`),
-    sent: 0,
-    used: new Set(),
-  };
-  const { say } = talk;
-  await reachApi(talk);
-  await makeKeys(talk);
-  const hook = await askForHook(talk);
-  await save(talk);
-  const trial = await startTrial(talk);
-  let unverified: string | null;
+  const draft = createDraft(run.environment, path);
+  const talk: Talk = { ...run, path, draft, done: [], settled: new Set() };
+  const { signal, done } = talk;
   try {
-    if (hook !== null) await registerHook(talk, trial, hook);
-    await learnRecipe(talk, trial);
-    unverified = await fullSyncs(talk, trial);
-  } finally {
-    await trial.stop();
+    await reachApi(talk);
+    await settle(talk, 'NOTIFY_URL', { isOptional: true });
+    const url = await askForHook(talk);
+    await makeKeys(talk);
+    await save(talk);
+    await tryIt(talk, url);
+  } catch (error) {
+    const isStopped = signal.aborted || (error instanceof MirrorError && error.code === 'stopped');
+    if (isStopped || done.length > 0) sayDone(talk);
+    throw isStopped ? stopped() : error;
   }
-  const service = trial.service();
-  say('\nWhat doctor says:');
+}
+
+function sayDone({ asker, done }: Talk): void {
+  const isNothing = done.length === 0;
+  asker.say(
+    isNothing
+      ? 'Nothing was written, and nothing was registered.'
+      : 'Done so far, and "setup" goes on from there:',
+  );
+  for (const each of done) asker.say(`  ${each}`);
+}
+
+/** Runs the mirror with the settings, until `doctor` has judged it. */
+async function tryIt(talk: Talk, url: string | null): Promise<void> {
+  const { asker, draft, done } = talk;
+  const began = new Date().toISOString();
+  const service = await startService(talk);
   try {
-    await checkUp(commandOf(talk), {});
+    if (url !== null) await registerHook(talk, url);
+    const isAwaited =
+      draft.held('WEBHOOK_SECRETS') !== undefined || (await usableRegistration(talk)) !== undefined;
+    const isMisfit = isAwaited && (await firstDelivery(talk, service)) === 'rejected';
+    await fullSyncs(talk, service, service === null ? '' : began);
+    asker.say('What doctor says:');
+    try {
+      await runDoctor(commandOf(talk));
+    } finally {
+      done.length = 0;
+      asker.say(
+        service === null
+          ? 'Start the running service again, so that it takes these settings.'
+          : `Start it: npm start (or: compliance-mirror serve). ${waysIn(service)}`,
+      );
+    }
+    if (isMisfit) throw new DifferenceFound('no delivery was taken, and one was rejected: see above why');
   } finally {
-    say(
-      service === null
-        ? '\nA service runs on this database already: start it again, so that it takes these settings.'
-        : `\nStart it: npm start (or: compliance-mirror serve). ${waysIn(service)}`,
-    );
+    await service?.stop();
   }
-  if (unverified !== null) throw new DifferenceFound(`not verified yet: ${unverified}`);
+}
+
+/** Null: a service runs on the database already, and takes new settings when it is started again. */
+async function startService({ draft, asker, signal, clock, done }: Talk): Promise<Service | null> {
+  const config = draft.config();
+  if ((await holderOfDatabase(config.databaseUrl)) !== null) {
+    asker.say('A service runs on this database already, and is made use of.');
+    return null;
+  }
+  const path = await databasePath(config.databaseUrl);
+  const isNew = path !== null && !existsSync(path);
+  // Imported only here: short commands must not load a web server.
+  const { createLogger } = await import('../platform/logger.ts');
+  const { startService: start } = await import('../service/service.ts');
+  // Setup itself prints what matters.
+  const logger = createLogger({ level: 'silent', destination: { write: () => undefined } });
+  const service = await start({ config, logger, signal, clock });
+  if (isNew) done.push(`made: ${path}, the database, and the token of its operators`);
+  asker.say(
+    `The mirror runs while setup does; it takes deliveries at ${service.receiverUrl}${RECEIVER_PATH}.`,
+  );
+  return service;
 }
 
 const waysIn = ({ opsUrl, signIn }: Service) =>
@@ -125,51 +147,93 @@ const waysIn = ({ opsUrl, signIn }: Service) =>
     ? `Operators: ${opsUrl}/, with a token of OPS_TOKENS.`
     : `It prints a link to the status page. Later, ${opsUrl}/ asks for the token in ${signIn.tokenFile}`;
 
-/** A kind that is not in sync after this many consistency windows belongs to a service in which something always changes. */
-const PATIENCE_SETTLES = 3;
-
-/** Waits for the first full syncs. Resolves with what is not verified when time is up, in one sentence; null: nothing. */
-async function fullSyncs(talk: Talk, trial: Trial): Promise<string | null> {
-  const { say, asker, options } = talk;
-  say(`\nReading everything, and comparing${asker.isPerson ? '. Enter skips it' : ''} …`);
-  const since = new Date().toISOString();
-  const patientUntil = performance.now() + PATIENCE_SETTLES * talk.draft.config().sync.settleMs;
-  const shown = new Set<string>();
-  const look = async () => {
-    const seen = await kindsSeen(talk, trial, performance.now() < patientUntil ? null : since);
-    for (const { kind, records, coverage, verdict } of seen.verified) {
-      if (shown.has(kind)) continue;
-      shown.add(kind);
-      const but = verdict === 'in_sync' ? '' : ', but for what changes right now';
-      say(`  ${kind}: in sync${but}, ${count(records, 'record')} (${printable(coverage)})`);
+/** Waits for an accepted delivery, and says why one was rejected: the next one may fit. */
+async function firstDelivery(talk: Talk, service: Service | null): Promise<'taken' | 'rejected' | 'none'> {
+  const { asker, options } = talk;
+  const before = await arrivals(talk);
+  if (before.accepted !== null) {
+    asker.say(`Deliveries are taken: the last one at ${before.accepted}.`, 'good');
+    return 'taken';
+  }
+  let explained = before.rejected?.number ?? 0;
+  let outcome: 'rejected' | 'none' = 'none';
+  const until = performance.now() + options.wait;
+  for (;;) {
+    const text = 'Waiting for a first delivery: change something in the compliance service';
+    const seen = await waitFor(talk, service, text, until, async () => {
+      const { accepted, rejected } = await arrivals(talk);
+      if (accepted !== null) return 'taken';
+      if (rejected === null || rejected.number <= explained) return null;
+      explained = rejected.number;
+      return rejected.reason === 'no_signing_secret' ? null : 'rejected';
+    });
+    if (seen === 'taken') {
+      asker.say('A delivery was taken: its signature fits.', 'good');
+      return seen;
     }
-    return seen;
-  };
-  const isAll = ({ summary, verified }: KindsSeen) => verified.length === summary.kinds.length;
-  const seen = await waitUntil(talk, trial, options.wait, async () => {
-    const now = await look();
-    return isAll(now) ? now : null;
-  });
-  const last = typeof seen === 'string' ? await look() : seen;
-  await takeLearned(talk, last.summary);
-  if (isAll(last)) return null;
-  const missing = last.summary.kinds.filter((each) => !last.verified.includes(each));
-  const reasons = last.summary.open_gaps_by.map(
-    ({ reason, kind }) => `${reason}${kind === null ? '' : ` (${kind})`}`,
-  );
-  const why = reasons.length === 0 ? '' : `; open gaps: ${reasons.join(', ')}`;
-  return `${missing.map(({ kind, verdict }) => `${kind} is ${verdict}`).join(', ')}${why}`;
+    if (seen === null) break;
+    outcome = seen;
+    await explainRejection(talk, explained);
+  }
+  const log = 'Look at the delivery log of the compliance service, and at the way from there.';
+  if (outcome === 'none') asker.say(`No delivery has come. ${log}`, 'bad');
+  return outcome;
 }
 
-/** Sets the pointers that events have shown and that later events were read by. Others are left to a person. */
-async function takeLearned(talk: Talk, { learned_pointers }: StoreSummary): Promise<void> {
-  const learned = learned_pointers.filter(({ used }) => used);
-  const toSet = pointersToSet(learned, talk.draft.config().idPointers);
-  if (toSet.length === 0) return;
-  talk.say('Events have shown where ids stand:');
-  for (const setting of new Set(toSet.map((each) => each.setting))) {
+/** Waits for the first full syncs. `since` (ISO 8601): one that ended before proves nothing about these settings. */
+async function fullSyncs(talk: Talk, service: Service | null, since: string): Promise<void> {
+  const { asker, draft, options } = talk;
+  const read = () => withStore(commandOf(talk), 'read', (store) => store.summary());
+  const isVerified = ({ verdict, last_full_sync_at: at }: KindStatus) =>
+    VERIFIED.has(verdict) && (at ?? '') >= since;
+  const text = 'Reading everything, and comparing';
+  const until = performance.now() + options.wait;
+  await waitFor(talk, service, text, until, async () =>
+    (await read()).kinds.every(isVerified) ? true : null,
+  );
+  const { kinds, learned_pointers } = await read();
+  for (const { kind, verdict, records } of kinds) {
+    asker.say(`${kind}: ${verdict}, ${count(records, 'record')}`, VERIFIED.has(verdict) ? 'good' : 'bad');
+  }
+  // Pointers that events have shown and that later events were read by. Others are left to a person.
+  const learned = pointersToSet(
+    learned_pointers.filter(({ used }) => used),
+    draft.config().idPointers,
+  );
+  for (const setting of new Set(learned.map((each) => each.setting))) {
     const [name = '', value = ''] = setting.split('=', 2);
     setFound(talk, name, value);
   }
-  await save(talk);
+  if (learned.length > 0) await save(talk);
+}
+
+/** Between two looks. Milliseconds. */
+const LOOK_EVERY_MS = 250;
+
+/** Looks until there is something, or until the person presses Enter or time is up; then null. `until`: by performance.now(). */
+async function waitFor<T>(
+  { asker, signal }: Talk,
+  service: Service | null,
+  text: string,
+  until: number,
+  look: () => Promise<T | null>,
+): Promise<T | null> {
+  const failed = service?.failed ?? new Promise<never>(() => undefined);
+  const ended = new AbortController();
+  let isSkipped = false;
+  const skip = asker.enter(text, ended.signal).then(() => {
+    isSkipped = true;
+  });
+  // Nobody may be waiting for it any more.
+  skip.catch(() => {});
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const seen = await look();
+      if (seen !== null || isSkipped || performance.now() >= until) return seen;
+      await Promise.race([sleep(LOOK_EVERY_MS), skip, failed]);
+    }
+  } finally {
+    ended.abort();
+  }
 }

@@ -1,187 +1,127 @@
 import { styleText } from 'node:util';
+import stringWidth from 'string-width';
+import wrapAnsi from 'wrap-ansi';
 import { printable } from './text.ts';
 
-export type Cell = string | number | boolean | null | undefined;
+export type Cell = string | number | boolean | bigint | null | undefined;
 
-interface TableOptions {
-  /** Columns of the terminal to fit into; absent: nothing is cut. */
-  width?: number | undefined;
-  /** Heads in bold and states in their colour, by ANSI sequences. */
-  colours?: boolean | undefined;
-}
-
-const GAP = '  ';
 const NOTHING = '-';
-/** A column of text or JSON is not cut below this width. Characters. */
-const NARROWEST = 12;
-/** A text without blanks up to this length is an id, an instant or a code, which people copy: it is never cut. Characters. */
+/** Between columns; the second if columns would go otherwise. */
+const GAPS = ['  ', ' '] as const;
+/** An id, an instant or a code up to this length is never broken: people copy it. Columns of a terminal. */
 const WORD_MAX = 40;
 
-const HEADS_OF_STATES: ReadonlySet<string> = new Set(['VERDICT', 'STATE', 'OUTCOME']);
-const COLOURS: Readonly<Record<string, 'green' | 'yellow' | 'red'>> = {
-  in_sync: 'green',
-  processed: 'green',
-  complete: 'green',
-  ok: 'green',
-  catching_up: 'yellow',
-  pending: 'yellow',
-  stale: 'yellow',
-  unverified: 'yellow',
-  incomplete: 'yellow',
-  interrupted: 'yellow',
-  action_required: 'red',
-  unreachable: 'red',
-  failed: 'red',
-  rejected: 'red',
-  quarantined: 'red',
+/** Of a cell on a terminal: characters at most, and columns at least. */
+const TEXT_MAX = 600;
+const TEXT_MIN = 12;
+
+const COLOURS: Readonly<Record<string, readonly string[]>> = {
+  green: ['in_sync', 'known_only', 'processed', 'accepted', 'complete', 'ok'],
+  yellow: ['catching_up', 'stale', 'unverified', 'pending', 'incomplete', 'interrupted', 'running'],
+  red: ['action_required', 'unreachable', 'failed', 'rejected', 'quarantined'],
 };
+
+/**
+ * Rows under their heads (null: none). With a `width`, words wrap into the lines of their column; if that is not enough, columns go
+ * from the right, but never one in `kept`, and the last line names them. Control characters in cells are escaped. Ends with a newline.
+ */
+export function renderTable(
+  heads: readonly string[] | null,
+  rows: readonly (readonly Cell[])[],
+  options: { width?: number | undefined; colours?: boolean; kept?: readonly string[] } = {},
+): string {
+  const { width = Number.POSITIVE_INFINITY, colours = false, kept = [] } = options;
+  const texts = rows.map((row) => row.map((cell) => textOf(cell, width)));
+  const columns = (heads ?? texts[0] ?? []).map((head, nth) => {
+    const cells = texts.map((row) => row[nth] ?? NOTHING);
+    const all = heads === null ? cells : [head, ...cells];
+    const words = all.flatMap((text) => text.split(' ')).map(narrowestOf);
+    return {
+      nth,
+      head,
+      isEmpty: heads !== null && cells.every((text) => text === NOTHING),
+      isRightward: rows.every((row) => row[nth] == null || typeof row[nth] === 'number'),
+      narrowest: Math.max(...words),
+      width: Math.max(...all.map((text) => stringWidth(text))),
+    } as const;
+  });
+  const { shown, gone, gap } = fitted(columns, width, kept);
+  const line = (cellOf: (column: (typeof columns)[number]) => string) => {
+    // Wrapping changes what is not in Unicode's composed form: only a terminal gets that.
+    const cells = shown.map((column) =>
+      width === Number.POSITIVE_INFINITY
+        ? [cellOf(column)]
+        : wrapAnsi(cellOf(column), column.width, { hard: true }).split('\n'),
+    );
+    const height = Math.max(...cells.map(({ length }) => length));
+    return Array.from({ length: height }, (_, nth) =>
+      shown
+        .map(({ width, isRightward }, column) => padded(cells[column]![nth] ?? '', width, isRightward))
+        .join(gap)
+        .trimEnd(),
+    );
+  };
+  const lines = [
+    ...(heads === null ? [] : line(({ head }) => (colours ? styled('bold', head) : head))),
+    ...texts.flatMap((row) => line(({ nth }) => (colours ? coloured(row[nth]!) : row[nth]!))),
+  ];
+  const note = gone.length === 0 ? '' : `(a wider terminal shows ${gone.join(', ')}, too)\n`;
+  return `${lines.join('\n')}\n${note}`;
+}
+
+/** Scripts without blanks between words may break anywhere. */
+const narrowestOf = (word: string) =>
+  Math.min(stringWidth(word), /^[!-~]*$/.test(word) ? WORD_MAX : TEXT_MIN);
+
+interface Column {
+  head: string;
+  isEmpty: boolean;
+  narrowest: number;
+  width: number;
+}
+
+/** Makes the widest columns narrower, then the gaps, then leaves columns out. Pure. */
+function fitted<C extends Column>(columns: readonly C[], width: number, kept: readonly string[]) {
+  let gap: string = GAPS[0];
+  const excess = (of: 'narrowest' | 'width', some: readonly C[]) =>
+    some.reduce((sum, column) => sum + column[of] + gap.length, -gap.length) - width;
+  let shown = excess('width', columns) <= 0 ? [...columns] : columns.filter(({ isEmpty }) => !isEmpty);
+  if (excess('narrowest', shown) > 0) gap = GAPS[1];
+  const gone: string[] = [];
+  while (excess('narrowest', shown) > 0) {
+    const last = shown.findLast(({ head }, nth) => nth > 0 && !kept.includes(head));
+    if (last === undefined) break;
+    gone.unshift(last.head);
+    shown = shown.filter((column) => column !== last);
+  }
+  for (let left = excess('width', shown); left > 0; left -= 1) {
+    const widths = shown.filter((column) => column.width > column.narrowest);
+    const widest = (widths.length > 0 ? widths : shown).toSorted((a, b) => b.width - a.width)[0]!;
+    widest.width -= 1;
+  }
+  return { shown, gone, gap };
+}
+
+function padded(text: string, width: number, isRightward: boolean): string {
+  const blanks = ' '.repeat(Math.max(0, width - stringWidth(text)));
+  return isRightward ? blanks + text : text + blanks;
+}
+
+const INSTANT = /^(\d{4}-)(\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z$/;
+
+/** A terminal shows whole seconds, no year where it is this one, and only the beginning of a long text: nobody reads more in a table. */
+function textOf(cell: Cell, width: number): string {
+  const all = cell == null || cell === '' ? NOTHING : printable(String(cell));
+  if (width === Number.POSITIVE_INFINITY) return all;
+  const text = all.length > TEXT_MAX ? `${all.slice(0, TEXT_MAX)}…` : all;
+  const thisYear = `${new Date().getUTCFullYear()}-`;
+  return text.replace(INSTANT, (_, year, day, time) => `${year === thisYear ? '' : year}${day} ${time}Z`);
+}
 
 const styled = (style: Parameters<typeof styleText>[0], text: string) =>
   styleText(style, text, { validateStream: false });
 
-/**
- * Rows under aligned heads, one line each; numbers to the right. If the table is too wide for the terminal, empty columns are left
- * out and instants lose their year; then texts are cut, but no ids; at last columns are left out from the right, and the last line
- * names them. Control characters in cells are escaped. Ends with a newline.
- */
-export function renderTable(
-  heads: readonly string[],
-  rows: readonly (readonly Cell[])[],
-  { width, colours = false }: TableOptions = {},
-): string {
-  const columns = heads.map((head, nth): Column => {
-    const cells = rows.map((row) => row[nth] ?? null);
-    const texts = cells.map(cellText);
-    const shown = width === undefined ? texts : texts.map((text) => text.replace(INSTANT, '$1Z'));
-    const kinds = new Set(cells.map((cell) => (cell === null ? null : typeof cell)));
-    return measured({ head, texts: shown, isRightward: kinds.has('number') && [...kinds].every(isNumeric) });
-  });
-  const shown = width === undefined ? columns : fitted(columns, width);
-  const line = (textOf: (column: Column) => string | undefined) =>
-    shown
-      .map((column) => {
-        const text = cut(textOf(column) ?? '', column.width);
-        const padding = ' '.repeat(column.width - lengthOf(text));
-        const colour = colours && HEADS_OF_STATES.has(column.head) ? COLOURS[text] : undefined;
-        const painted = colour === undefined ? text : styled(colour, text);
-        return column.isRightward ? padding + painted : painted + padding;
-      })
-      .join(GAP)
-      .trimEnd();
-
-  const head = line((column) => column.head);
-  const lines = rows.map((_, nth) => line(({ texts }) => texts[nth]));
-  const missing = columns.filter(
-    (column) => !isEmpty(column) && !shown.some((one) => one.head === column.head),
-  );
-  const names = missing.map((column) => column.head).join(', ');
-  const note = names === '' ? [] : [`(a wider terminal shows ${names}, too)`];
-  return `${[colours ? styled('bold', head) : head, ...lines, ...note].join('\n')}\n`;
-}
-
-interface Column {
-  head: string;
-  texts: readonly string[];
-  isRightward: boolean;
-  width: number;
-}
-
-const isNumeric = (kind: string | null) => kind === 'number' || kind === null;
-const isEmpty = ({ texts }: Column) => texts.every((text) => text === NOTHING);
-
-const measured = (column: Omit<Column, 'width'>): Column => ({
-  ...column,
-  width: Math.max(...[column.head, ...column.texts].map(lengthOf)),
-});
-
-function fitted(columns: readonly Column[], width: number): readonly Column[] {
-  const excessOf = (shown: readonly Column[]) =>
-    shown.reduce((sum, each) => sum + GAP.length + each.width, -GAP.length) - width;
-  if (excessOf(columns) <= 0) return columns;
-  let shown = columns.filter((column) => !isEmpty(column)).map(withoutYear);
-  for (; shown.length > 1; shown = shown.slice(0, -1)) {
-    const narrow = narrowed(shown, excessOf(shown), width);
-    if (narrow !== null) return narrow;
-  }
-  return shown.map((column) => ({ ...column, width: Math.min(column.width, width) }));
-}
-
-/** Makes the widest columns narrower first, as far as their ids allow; null: that is not enough. */
-function narrowed(columns: readonly Column[], excess: number, available: number): Column[] | null {
-  const narrow = columns.map((column) => {
-    const kept = [column.head, ...column.texts.filter((text) => !canGiveWay(text, available))];
-    return { ...column, narrowest: Math.max(NARROWEST, ...kept.map(lengthOf)) };
-  });
-  for (let left = excess; left > 0; left -= 1) {
-    const [widest] = narrow
-      .filter(({ narrowest, width }) => width > narrowest)
-      .sort((a, b) => b.width - a.width);
-    if (widest === undefined) return null;
-    widest.width -= 1;
-  }
-  return narrow;
-}
-
-/** Leaves out the year if all instants of the column are of one year. */
-function withoutYear(column: Column): Column {
-  const years = new Set(
-    column.texts.filter((text) => text !== NOTHING).map((text) => TO_THE_SECOND.exec(text)?.[1]),
-  );
-  if (years.size !== 1 || years.has(undefined)) return column;
-  return measured({ ...column, texts: column.texts.map((text) => text.replace(TO_THE_SECOND, '$2 $3')) });
-}
-
-/** `name: value` lines with the values aligned. */
-export function renderPairs(pairs: readonly (readonly [name: string, value: Cell])[]): string {
-  // A name may be a record's field, which may hold any text.
-  const shown = pairs.map(([name, value]) => [printable(name), cellText(value)] as const);
-  const width = Math.max(0, ...shown.map(([name]) => lengthOf(name)));
-  return shown
-    .map(([name, value]) => `${name}${' '.repeat(width - lengthOf(name))}  ${value}`.trimEnd())
-    .join('\n')
-    .concat('\n');
-}
-
-function cellText(cell: Cell): string {
-  return cell == null || cell === '' ? NOTHING : printable(String(cell));
-}
-
-/** A terminal shows whole seconds. JSON shows the fractions too. */
-const TO_THE_SECOND = /^(\d{4})-(\d\d-\d\d)T(\d\d:\d\d:\d\d)Z$/;
-const SHORT_INSTANT = /^\d\d-\d\d \d\d:\d\d:\d\d$/;
-const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/;
-
-function canGiveWay(cell: string, width: number): boolean {
-  if (TO_THE_SECOND.test(cell) || SHORT_INSTANT.test(cell)) return false;
-  return /\s/.test(cell) || lengthOf(cell) > Math.min(WORD_MAX, width / 2);
-}
-
-let segmenter: Intl.Segmenter | null = null;
-
-/** Characters as a reader counts them. Nearly all text here is ASCII, which needs no segmenter. */
-function charactersOf(text: string): string[] {
-  if (/^[\u0020-\u007e]*$/.test(text)) return [...text];
-  segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
-  return Array.from(segmenter.segment(text), (part) => part.segment);
-}
-
-/** What a terminal shows in two columns: emoji, and the scripts of East Asia. */
-const WIDE =
-  /^(?:\p{Emoji_Presentation}|.\ufe0f|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}])/u;
-
-/** Columns of a terminal. */
-const widthOf = (character: string): number => (WIDE.test(character) ? 2 : 1);
-const lengthOf = (text: string): number =>
-  charactersOf(text).reduce((sum, character) => sum + widthOf(character), 0);
-
-function cut(text: string, width: number): string {
-  if (lengthOf(text) <= width) return text;
-  let kept = '';
-  let left = width - 1;
-  for (const character of charactersOf(text)) {
-    left -= widthOf(character);
-    if (left < 0) break;
-    kept += character;
-  }
-  return `${kept}…`;
+function coloured(text: string): string {
+  const [colour] = Object.entries(COLOURS).find(([, words]) => words.includes(text)) ?? [];
+  return colour === undefined ? text : styled(colour as 'green', text);
 }

@@ -1,5 +1,3 @@
-import { indentedJson } from '../ops/body-text.ts';
-
 /**
  * Anyone can write the text of events and records. On a terminal, control characters could move the cursor, rename
  * the window or hide what follows, and marks of writing direction could reorder a line, so they are shown as escapes.
@@ -22,5 +20,5 @@ export const linesForTerminal = (text: string): string => printableLines(text.re
 
 /** JSON for people and scripts: still valid JSON, and without what `printable` escapes. */
 export function printableJson(value: unknown): string {
-  return printableLines(indentedJson(JSON.stringify(value)));
+  return printableLines(JSON.stringify(value, null, 2));
 }

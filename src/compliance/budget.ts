@@ -11,7 +11,7 @@ export const WINDOW_MS = 60_000;
 const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, scan: 1 };
 
 /** The part of the window that list scans leave free. Otherwise a repair would wait a minute behind a list scan's burst. */
-export const KEPT_FROM_SCANS = 1 / 4;
+const KEPT_FROM_SCANS = 1 / 4;
 /** The part that repairs and list scans together leave free. */
 const KEPT_FOR_PERSONS = 1 / 10;
 
@@ -23,21 +23,12 @@ export interface Ticket {
   unused(): void;
 }
 
-/** Places of a process that is gone. It may have used them, so nobody else may use them before `until`. */
-export interface LostPlaces {
-  replica: string;
-  places: number;
-  /** Steady clock. */
-  until: number;
-}
-
 export interface BudgetState {
   limit: number;
   /** Free places in the window, whether or not there is a pause. */
   left: number;
   /** The rest of a pause that the service asked for. */
   pausedForMs: number;
-  lost: readonly LostPlaces[];
 }
 
 export type Budget = Pick<ReturnType<typeof createBudget>, 'take' | 'pauseUntil' | 'left'>;
@@ -50,18 +41,15 @@ export type Budget = Pick<ReturnType<typeof createBudget>, 'take' | 'pauseUntil'
  * Within the window bursts are allowed. A lane is first come, first served. Waiting lanes share the places by weight (stride
  * scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight), so that none starves.
  */
-export function createBudget(options: {
+export function createBudget({
+  requestsPerMinute: limit,
+  clock,
+}: {
   requestsPerMinute: number;
   clock: Clock;
-  /** The size of this process's part of the budget, which can change. Default: the whole budget. */
-  places?: number;
-  /** Called while a request waits, so that a larger part can be asked for. */
-  onWaiting?: () => void;
 }) {
-  const { requestsPerMinute, clock } = options;
-  let limit = options.places ?? requestsPerMinute;
-  const scanLimit = () => limit - Math.floor(limit * KEPT_FROM_SCANS);
-  const automaticLimit = () => limit - Math.floor(limit * KEPT_FOR_PERSONS);
+  const scanLimit = limit - Math.floor(limit * KEPT_FROM_SCANS);
+  const automaticLimit = limit - Math.floor(limit * KEPT_FOR_PERSONS);
 
   const queues: Record<Lane, ((ticket: Ticket) => void)[]> = { person: [], live: [], scan: [] };
   const used: Record<Lane, number> = { person: 0, live: 0, scan: 0 };
@@ -82,8 +70,8 @@ export function createBudget(options: {
   function hasRoom(lane: Lane): boolean {
     if (inUse() >= limit) return false;
     if (lane === 'person') return true;
-    if (used.live + used.scan >= automaticLimit()) return false;
-    return lane === 'live' || used.scan < scanLimit();
+    if (used.live + used.scan >= automaticLimit) return false;
+    return lane === 'live' || used.scan < scanLimit;
   }
 
   function nextLane(): Lane | null {
@@ -110,7 +98,6 @@ export function createBudget(options: {
       }
     }
     if (LANES.every((lane) => queues[lane].length === 0)) return;
-    options.onWaiting?.();
     const wakeInMs = now < pausedUntil ? pausedUntil - now : untilNextForgotten(now);
     if (wakeInMs === null) return;
     const own = new AbortController();
@@ -171,27 +158,19 @@ export function createBudget(options: {
       arrivals.push(...Array.from({ length: requests }, () => ({ lane: 'scan' as const, at: steadyMs })));
     },
 
-    /** Changes the size of the window. Requests that are in it stay in it. */
-    setPlaces(places: number): void {
-      if (places === limit) return;
-      limit = places;
-      advance();
-    },
-
-    /** Requests in the window now, and those that wait for a place in it. */
-    demand(): { inUse: number; waiting: number } {
+    /** Requests in the window now. */
+    inUse(): number {
       forget(clock.steady());
-      return { inUse: inUse(), waiting: LANES.flatMap((lane) => queues[lane]).length };
+      return inUse();
     },
 
     left(): BudgetState {
       const now = clock.steady();
       forget(now);
       return {
-        limit: requestsPerMinute,
+        limit,
         left: Math.max(0, limit - inUse()),
         pausedForMs: Math.max(0, pausedUntil - now),
-        lost: [],
       };
     },
   };

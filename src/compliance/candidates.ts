@@ -1,6 +1,6 @@
 import { wholeNumber } from './json.ts';
 import type { Kind } from './kinds.ts';
-import { isAddressable, isUsableId, type JsonObject } from './pointers.ts';
+import { isAddressable, isUsableId, type JsonObject, recordIdOf } from './pointers.ts';
 
 /** A value in a payload that may be the record's id. */
 export interface Candidate {
@@ -118,7 +118,7 @@ function scalarsIn(document: JsonObject): Scalar[] {
 }
 
 function idOf(value: unknown): string | null {
-  return isUsableId(value) && isAddressable(value) ? value : wholeNumber(value);
+  return isUsableId(value) && isAddressable(value) ? recordIdOf(value) : wholeNumber(value);
 }
 
 const looksLikeId = ({ id, isText }: Scalar): boolean =>

@@ -1,25 +1,31 @@
 import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
-import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
-import { UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { holdsNothing, type List, listIn, looksLikeRecord, recordIn, WRAPPERS } from './envelope.ts';
+import { isRefusal, UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { clockSkewMs, type Expectation, judge } from './gate.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
-import { type IdPointers, isAddressable, isUsableId, type JsonObject, recordIdIn } from './pointers.ts';
-import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
+import { firstPageOf } from './paging.ts';
 import {
-  clockSkewMs,
-  ExchangeFailure,
-  type Expectation,
-  exchange,
-  judge,
-  retryAfterIn,
-  urlFor,
-} from './transport.ts';
+  type IdPointers,
+  isAddressable,
+  isMarkedDeleted,
+  isUsableId,
+  type JsonObject,
+  recordIdIn,
+  recordIdOf,
+} from './pointers.ts';
+import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
+import { ExchangeFailure, exchange, urlFor } from './transport.ts';
 
-/** When the request was sent, after its wait for the budget, and when its answer had been read. */
+/**
+ * When the request was sent, after its wait for the budget, and when its answer had been read; both as long ago as the answer is old, since
+ * a cache may have given it.
+ */
 export interface Timing {
   began: Moment;
   ended: Moment;
+  agedMs?: number;
 }
 
 interface Exchanged<T> extends Timing {
@@ -102,13 +108,14 @@ export interface ClientOptions {
   refused?: (refusal: RefusedRequest) => Promise<void>;
 }
 
-/** After a 429 that names no time, nothing is sent for so long. */
-const DEFAULT_PAUSE_MS = 10_000;
-
 /** Its answers may hold a signing secret. */
 const REGISTRATIONS = '/webhooks';
 
 const NO_ROWS: List = { objects: [], unusable: new Map(), meta: {}, next: null };
+
+/** Rows of a page, as a multiple of those asked for. A service without pages sends all that it has, and this many are never too many. */
+const ROWS_MAX_TIMES = 4;
+const ROWS_ALWAYS_TAKEN = 1_000;
 
 const isOk = (status: number) => status === 200;
 const isAny2xx = (status: number) => status >= 200 && status < 300;
@@ -117,7 +124,7 @@ const isPage = (headers: Headers) => /^\s*text\/html\b/i.test(headers.get('conte
 export type ComplianceClient = ReturnType<typeof createClient>;
 
 /**
- * The API. Each call is one request, or two when a GET got a 401 and the credentials could be renewed. Every failure is thrown
+ * The API. Each call is one request, or two when a GET got a 401 and the credentials could be renewed, or a UUID was not found. Every failure is thrown
  * as UpstreamError, except UnaddressableError for an id that no path can carry, the credentials' own errors, and the reason of
  * the caller's abort.
  */
@@ -125,6 +132,26 @@ export function createClient(options: ClientOptions) {
   const { settings, pointers } = options;
   const send = createSender(options);
   const idOf = (kind: Kind) => (object: JsonObject) => recordIdIn(object, kind, pointers);
+  /** The largest page size that the service takes, as far as it has been tried. */
+  let { pageSize } = settings.paging;
+  let areAllRefused = false;
+
+  /** Halves a page size that is refused, until one is taken. Only where a list begins: a change during a list scan would move the pages. */
+  async function withPageSize<T>(mayHalve: boolean, ask: (size: number) => Promise<T>): Promise<T> {
+    let refusal: unknown = null;
+    for (let size = pageSize; size >= 1; size = Math.floor(size / 2)) {
+      try {
+        const answer = await ask(size);
+        [pageSize, areAllRefused] = [size, false];
+        return answer;
+      } catch (error) {
+        refusal ??= error;
+        if (!mayHalve || areAllRefused || !refusesPageSize(error)) throw refusal;
+      }
+    }
+    areAllRefused = true;
+    throw refusal;
+  }
 
   return {
     /** `page`: its number, or how many records to skip where the page parameter is an offset. */
@@ -133,37 +160,53 @@ export function createClient(options: ClientOptions) {
       page: number,
       { isBehindLast = false, query: asked, ...call }: PageCallOptions,
     ): Promise<Page> {
-      const { pageParam, perPageParam, pageSize } = settings.paging;
-      // Always the configured size, even if an answer names another: a change during a list scan would move the pages.
-      const query = new URLSearchParams(
-        asked ?? { [pageParam]: String(page), [perPageParam]: String(pageSize) },
-      );
-      const { value, began, ended } = await send<List>({
-        ...call,
-        method: 'GET',
-        path: `${COLLECTIONS[kind]}?${query}`,
-        isSuccess: isOk,
-        read: (body) =>
-          isBehindLast && holdsNothing(body) ? NO_ROWS : listIn(body, WRAPPERS[kind], idOf(kind)),
-        missing: isBehindLast ? { at: [204, 400, 404], read: () => NO_ROWS } : undefined,
+      const { pageParam, perPageParam } = settings.paging;
+      const mayHalve = asked === undefined && page === firstPageOf(settings.paging);
+      return await withPageSize(mayHalve, async (size) => {
+        // Always the same size, even if an answer names another.
+        const query = asked ?? { [pageParam]: String(page), [perPageParam]: String(size) };
+        const rowsMax = Math.max(ROWS_ALWAYS_TAKEN, ROWS_MAX_TIMES * (Number(query[perPageParam]) || 0));
+        const { value, ...timing } = await send<List>({
+          ...call,
+          method: 'GET',
+          path: `${COLLECTIONS[kind]}?${new URLSearchParams(query)}`,
+          isSuccess: isOk,
+          read: (body) =>
+            isBehindLast && holdsNothing(body) ? NO_ROWS : listIn(body, WRAPPERS[kind], idOf(kind), rowsMax),
+          missing: {
+            at: isBehindLast ? [204, 400, 404] : [204],
+            read: ({ status }) => (status === 204 ? NO_ROWS : { ...NO_ROWS, isRefusal: true }),
+          },
+        });
+        return { ...value, ...timing };
       });
-      return { ...value, began, ended };
     },
 
     /** `missing`: a 404 or a 410. A found object has the id that was asked for, or none. */
     async getRecord(kind: FetchedKind, id: string, call: CallOptions): Promise<RecordAnswer> {
-      const { value, began, ended } = await send<RecordOutcome>({
-        ...call,
-        method: 'GET',
-        path: recordPath(kind, id),
-        isSuccess: isOk,
-        read: (body) => {
-          const object = recordIn(body, kind, id, pointers);
-          return { outcome: 'found', object, isUnnamed: idOf(kind)(object) === null };
-        },
-        missing: { at: [404, 410], read: ({ headers }) => ({ outcome: 'missing', isPage: isPage(headers) }) },
-      });
-      return { ...value, began, ended };
+      const ask = async (spelled: string): Promise<RecordAnswer> => {
+        const { value, ...timing } = await send<RecordOutcome>({
+          ...call,
+          method: 'GET',
+          path: recordPath(kind, spelled),
+          isSuccess: isOk,
+          read: (body) => {
+            const object = recordIn(body, kind, id, pointers);
+            if (isMarkedDeleted(object, pointers)) return { outcome: 'missing', isPage: false };
+            return { outcome: 'found', object, isUnnamed: idOf(kind)(object) === null };
+          },
+          isRecord: (body) => looksLikeRecord(body, idOf(kind)),
+          missing: {
+            at: [404, 410],
+            read: ({ headers }) => ({ outcome: 'missing', isPage: isPage(headers) }),
+          },
+        });
+        return { ...value, ...timing };
+      };
+      const answer = await ask(id);
+      // We keep a UUID in small letters. A service that compares ids letter by letter may write it in capitals.
+      const capitals = recordIdOf(id.toUpperCase()) === id ? id.toUpperCase() : id;
+      return answer.outcome === 'found' || capitals === id ? answer : await ask(capitals);
     },
 
     /** Any 2xx is success. The answer is returned whole, because its secret is shown only once. */
@@ -237,12 +280,10 @@ function createSender(options: ClientOptions) {
     ticket.arrived();
     const ended = momentOf(clock);
 
-    const answer = reply instanceof ExchangeFailure ? null : reply;
-    const retryAfterMs = answer === null ? null : retryAfterIn(answer, ended.wall);
-    const pauseMs = retryAfterMs ?? (answer?.status === 429 ? DEFAULT_PAUSE_MS : null);
+    const verdict = judge(request, reply, { auth: settings.auth, authorization, wallMs: ended.wall });
+    const pauseMs = verdict instanceof UpstreamError ? verdict.retryAfterMs : null;
     if (pauseMs !== null) budget.pauseUntil(ended.steady + pauseMs);
-
-    const verdict = judge(request, reply, { auth: settings.auth, authorization, retryAfterMs });
+    const answer = reply instanceof ExchangeFailure ? null : reply;
     const { status } = reply;
     const route = routeOf(path);
     options.observe?.({
@@ -253,18 +294,26 @@ function createSender(options: ClientOptions) {
       error: verdict instanceof UpstreamError ? verdict.kind : null,
       dateHeaderSkewMs: answer === null ? null : clockSkewMs(answer.headers, ended.wall),
     });
-    if (!(verdict instanceof UpstreamError))
-      return { status: answer!.status, value: verdict.value, began, ended };
+    if (!(verdict instanceof UpstreamError)) {
+      const { value, agedMs } = verdict;
+      return { status: answer!.status, value, began: ago(began, agedMs), ended: ago(ended, agedMs), agedMs };
+    }
     if (verdict.kind === 'unauthorized' && !isSecond) {
       const isRenewed = await obeying(credentials.renew?.(signal, authorization) ?? false);
       // A POST is never sent twice.
       if (isRenewed && method === 'GET') return await send(request, true);
     }
-    if (status === 401 || status === 403) await options.refused?.({ status, method, route });
+    if (isRefusal(verdict)) await options.refused?.({ status: status as 401 | 403, method, route });
     // A cancelled read changed nothing, so its caller gets the reason of its own abort.
     throw verdict.kind === 'cancelled' && !verdict.outcomeUnknown ? signal.reason : verdict;
   };
 }
+
+/** What a service answers to a page size that it does not take. */
+export const refusesPageSize = (error: unknown): boolean =>
+  error instanceof UpstreamError && [400, 413, 422].includes(error.status ?? 0);
+
+const ago = ({ wall, steady }: Moment, ms: number): Moment => ({ wall: wall - ms, steady: steady - ms });
 
 /** For each kind the path of its collection below the base URL. Source: section 4 of the specification. */
 export const COLLECTIONS = {

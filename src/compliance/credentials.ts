@@ -24,7 +24,7 @@ export function credentialsFor(options: CredentialsOptions): Credentials {
 }
 
 /** A static key. It is read at every request, so that a changed file takes effect without a restart. */
-export function apiKeyCredentials(apiKey: () => string): Credentials {
+export function apiKeyCredentials(apiKey: (again?: 'again') => string): Credentials {
   return {
     async authorization() {
       const key = apiKey();
@@ -37,6 +37,9 @@ export function apiKeyCredentials(apiKey: () => string): Credentials {
       }
       return `Bearer ${key}`;
     },
+
+    /** Its file may have another key by now, whatever its date says. */
+    renew: async (_signal, rejected) => `Bearer ${apiKey('again')}` !== rejected,
   };
 }
 

@@ -50,6 +50,8 @@ export interface List {
   meta: Meta;
   /** The field with a cursor or link to the next page; null: there is none. */
   next: string | null;
+  /** Behind the last page the service refuses the request. So the list may end here, or what is shown of it. */
+  isRefusal?: true;
 }
 
 /**
@@ -57,9 +59,18 @@ export interface List {
  * `objectIn`.
  * @throws MalformedAnswer
  */
-export function listIn(body: unknown, wrappers: readonly string[], idOf: IdOf): List {
+export function listIn(
+  body: unknown,
+  wrappers: readonly string[],
+  idOf: IdOf,
+  rowsMax = Number.POSITIVE_INFINITY,
+): List {
   const unusable = new Map<number, string>();
   const rows = Array.isArray(body) ? body : rowsOf(body, idOf);
+  if (rows.length > rowsMax) {
+    const text = `the page has ${rows.length} rows, and no more than ${rowsMax} are taken; if the service has no pages, set COMPLIANCE_PAGE_SIZE to more`;
+    throw new MalformedAnswer(text);
+  }
   const objects = rows.map((row, index) => {
     const isRow = isObject(row) && !isDeeper(row, MAX_DEPTH);
     if (isRow) return unwrap(row, wrappers, idOf);
@@ -114,6 +125,13 @@ export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf)
 /** Fields that mark an answer without an id as an error. */
 const ERROR_FIELDS = ['error', 'errors', 'message'];
 
+/** The body itself is a record: it has an id and a name. */
+export const looksLikeRecord = (body: JsonObject, idOf: IdOf): boolean =>
+  idOf(body) !== null && NAMES.some((name) => typeof body[name] === 'string');
+
+/** The fields of records that hold their name. */
+const NAMES = ['name', 'Name', 'title', 'Title'];
+
 /**
  * The record in the answer of its own address. Its id may be at any of the pointers, or be left out.
  * @throws MalformedAnswer, OtherRecordAnswered
@@ -134,13 +152,11 @@ export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPoin
 /** Throws MalformedAnswer if an object without an id, from the address of a record, does not look like a record. */
 function checkIsRecord(object: JsonObject): void {
   const fields = Object.keys(object);
-  const said = fields.find((field) => ERROR_FIELDS.includes(field) || isFailure(field, object[field]));
+  const said = fields.find((field) => ERROR_FIELDS.includes(field));
   if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
   if (fields.every((field) => BESIDE_DATA.includes(field)))
     throw new MalformedAnswer('the answer holds no record');
 }
-
-const isFailure = (field: string, value: unknown) => value === false && ['success', 'ok'].includes(field);
 
 /** The element of an array of one; a value that is no array stays as it is. @throws MalformedAnswer for other arrays. */
 function onlyOne(value: unknown): unknown {
@@ -174,22 +190,14 @@ function rowsOf(body: unknown, idOf: IdOf): unknown[] {
 }
 
 function metaOf(body: JsonObject): Meta {
-  const meta = body['meta'] ?? {};
-  if (!isObject(meta)) throw new MalformedAnswer('`meta` is not an object');
-  const stated = Object.fromEntries(
-    Object.entries(meta)
-      .filter(([, value]) => value !== null)
-      .map(([name, value]) => [name, Object.hasOwn(metaSchema.shape, name) ? countIn(value) : value]),
-  );
-  const parsed = metaSchema.safeParse(stated);
-  // Without its total, a list would count as complete although its total contradicts it.
-  if (!parsed.success) throw new MalformedAnswer('`meta` holds a page, perPage or total that is no count');
-  return parsed.data;
-}
-
-/** Some services write numbers as text. */
-function countIn(value: unknown): unknown {
-  return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
+  const meta = isObject(body['meta']) ? body['meta'] : {};
+  const counts = Object.keys(metaSchema.shape).flatMap((name) => {
+    // Some services write numbers as text.
+    const count =
+      typeof meta[name] === 'string' && /^\d+$/.test(meta[name]) ? Number(meta[name]) : meta[name];
+    return Number.isSafeInteger(count) && (count as number) >= 0 ? [[name, count]] : [];
+  });
+  return Object.fromEntries(counts);
 }
 
 /** Unwraps twice if a wrapper holds only another wrapper, as `vendor` may hold `attributes`. */
@@ -204,6 +212,15 @@ function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): Js
 }
 
 function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
+  const { attributes, ...resource } = object;
+  if (
+    isObject(attributes) &&
+    idOf(resource) !== null &&
+    !NAMES.some((name) => Object.hasOwn(resource, name))
+  ) {
+    // As JSON:API has it: the id beside the fields. Of two with one name the resource's own counts only as its id.
+    return { ...resource, ...attributes, ...(Object.hasOwn(resource, 'id') ? { id: resource['id'] } : {}) };
+  }
   const named = wrappers.filter((name) => typeof object[name] === 'object' && Object.hasOwn(object, name));
   const others = Object.keys(object).filter((name) => !BESIDE_DATA.includes(name));
   // An object that holds one other object and nothing else is a wrapper, under any name.

@@ -2,7 +2,9 @@ import { MirrorError } from '../platform/errors.ts';
 
 /**
  * Why a request brought no usable answer.
- * `malformed`: the answer may not be the one asked for (bad JSON, no usable envelope, another id, too large, a redirect).
+ * `failed`, `partial`: a success by its status that says itself that it is none, or shows only a part of what was asked for.
+ * `no_json`: a page, or a redirect to one. The API is not there, whatever was asked for.
+ * `malformed`: the answer may not be the one asked for (no usable envelope, another id, too large).
  * `unexpected_status`: a status without a meaning here, such as a 404 for a list.
  * `cancelled`: only for a POST that we gave up after it was sent.
  */
@@ -11,13 +13,23 @@ export type UpstreamErrorKind =
   | 'forbidden'
   | 'rate_limited'
   | 'server'
+  | 'failed'
+  | 'partial'
+  | 'no_json'
   | 'timeout'
   | 'network'
   | 'malformed'
   | 'unexpected_status'
   | 'cancelled';
 
-const RETRYABLE: ReadonlySet<UpstreamErrorKind> = new Set(['rate_limited', 'server', 'timeout', 'network']);
+// biome-ignore format: names side by side
+const RETRYABLE: ReadonlySet<UpstreamErrorKind> = new Set([
+  'rate_limited', 'server', 'partial', 'no_json', 'timeout', 'network',
+]);
+// biome-ignore format: names side by side
+const UNREADABLE: ReadonlySet<UpstreamErrorKind> = new Set([
+  'failed', 'partial', 'no_json', 'malformed', 'unexpected_status',
+]);
 
 export interface UpstreamErrorDetails {
   status?: number | null;
@@ -68,10 +80,8 @@ export class UnaddressableError extends MirrorError {
 export const isRefusal = ({ kind }: UpstreamError): boolean =>
   kind === 'unauthorized' || kind === 'forbidden';
 
-/** The service answered neither with a refusal nor with a failure, but we cannot use the answer. Only a person can repair that. */
-export function isUnreadable(error: UpstreamError): boolean {
-  return error.kind === 'malformed' || error.kind === 'unexpected_status';
-}
+/** The service answered, without a refusal and without a status of its own failure, but we cannot use the answer. */
+export const isUnreadable = ({ kind }: UpstreamError): boolean => UNREADABLE.has(kind);
 
 /** How much of an unusable answer is shown to people. */
 const SHOWN_CHARACTERS = 200;

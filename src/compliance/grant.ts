@@ -8,6 +8,7 @@ import { UpstreamError } from './errors.ts';
 import {
   GRANT,
   GrantRefused,
+  isAboutGrant,
   isReadOnly,
   type Needs,
   needsRenewal,
@@ -71,7 +72,7 @@ const SIGN_IN = 'run `compliance-mirror login`';
  * counts at once. A renewal takes a lease: most servers void a refresh token with its first use, so two processes that used
  * the same one would lose the grant.
  *
- * If only a person can help, this throws an UpstreamError of kind `unauthorized`, which opens a gap and deletes nothing.
+ * If only a person can help, this throws an UpstreamError of kind `unauthorized`, which opens a problem and deletes nothing.
  */
 export function grantCredentials(options: CredentialsOptions, endpoint: TokenEndpoint): Credentials {
   const { settings, store, clock, actor } = options;
@@ -152,7 +153,7 @@ export function grantCredentials(options: CredentialsOptions, endpoint: TokenEnd
     } catch (error) {
       if (!(error instanceof GrantRefused)) throw error;
       const refused = { ...entry, outcome: error.reason };
-      if (error.reason !== 'invalid_grant') {
+      if (!isAboutGrant(error.reason)) {
         await store.audit(refused, now());
         throw error;
       }

@@ -35,7 +35,7 @@ function withMarks(json: string): string {
 }
 
 /** Where the string that begins at `from` ends. `json` must be JSON. */
-export function endOfString(json: string, from: number): number {
+function endOfString(json: string, from: number): number {
   let at = from + 1;
   while (json[at] !== '"') at += json[at] === '\\' ? 2 : 1;
   return at + 1;

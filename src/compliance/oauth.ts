@@ -4,8 +4,10 @@ import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorDetails, type UpstreamErrorKind } from './errors.ts';
+import { jsonIn, waitIn } from './gate.ts';
+import { isObject } from './pointers.ts';
 import { openSecret, sealSecret } from './secrets.ts';
-import { type Answer, ExchangeFailure, exchange, retryAfterIn, urlFor } from './transport.ts';
+import { type Answer, ExchangeFailure, exchange, urlFor } from './transport.ts';
 
 // ─── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,6 +161,7 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
       const request = { method: 'POST', body: JSON.stringify(fields) };
       const reply = await exchange(addressOf('/oauth/token'), request, settings.timeoutMs, own.signal);
       if (reply instanceof ExchangeFailure && reply.kind === 'cancelled') throw signal.reason;
+      isRefused = !(reply instanceof ExchangeFailure) && reply.status >= 400 && reply.status < 500;
       const answer = answerOf(reply, clock.wall());
       try {
         return tokensIn(answer, { ...context, nowWall: clock.wall() });
@@ -172,7 +175,12 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
     }
   }
 
-  const client = () => ({ client_id: clientId, client_secret: settings.clientSecret!() });
+  /** Then the secret's file is read, whatever its date says. */
+  let isRefused = false;
+  const client = () => ({
+    client_id: clientId,
+    client_secret: settings.clientSecret!(isRefused ? 'again' : undefined),
+  });
 
   return {
     /** The address at which a person consents. */
@@ -230,30 +238,37 @@ function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
     throw failed(reply.kind === 'cancelled' ? 'network' : reply.kind, reply.message, details);
   }
   const { status } = reply;
-  if (status >= 200 && status < 300) return parse(reply.body);
-  if (status === 429 || status >= 500) {
-    const retryAfterMs = retryAfterIn(reply, wallMs);
-    throw failed(status === 429 ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
-  }
-  const code = codeIn(parse(reply.body));
-  let remedy = code === 'invalid_grant' ? GRANT_REMEDY : CLIENT_REMEDY;
+  const answer = jsonIn(reply.body);
+  const isSuccess = status >= 200 && status < 300;
+  if (isSuccess && !(isObject(answer) && answer['error'])) return answer;
+  const retryAfterMs = waitIn(reply, wallMs);
+  const isLimited = status === 429 || (status === 403 && retryAfterMs !== null);
+  if (isLimited || status >= 500)
+    throw failed(isLimited ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
+  const code = codeIn(answer);
+  if (code !== null && PASSING_CODES.includes(code))
+    throw failed('server', `answered ${status}: ${code}`, { status });
+  let remedy = code !== null && isAboutGrant(code) ? GRANT_REMEDY : CLIENT_REMEDY;
   // An authorization server would not answer this at its own address.
   if (code === null && (status === 404 || status === 405)) remedy = ADDRESS_REMEDY;
   throw new GrantRefused(code ?? `http_${status}`, status, remedy);
 }
 
-function parse(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(body));
-  } catch {
-    return undefined;
-  }
-}
+/** Codes of RFC 6749 that are about the client or the request, and not about the grant. */
+// biome-ignore format: names side by side
+const CLIENT_CODES = ['invalid_client', 'unauthorized_client', 'invalid_request', 'unsupported_grant_type', 'invalid_scope'];
+/** Codes that say to try again. */
+const PASSING_CODES = ['server_error', 'temporarily_unavailable', 'slow_down'];
 
-/** The error's code. The description beside it is free text and may hold a secret. */
+/** The grant itself is refused, under whatever name: asking again with it does not help. */
+export const isAboutGrant = (code: string): boolean =>
+  !CLIENT_CODES.includes(code) && !/^http_|^unnamed$/.test(code);
+
+/** The error's code; null: it has none. The description beside it is free text and may hold a secret. */
 function codeIn(answer: unknown): string | null {
-  const error = typeof answer === 'object' && answer !== null ? (answer as { error?: unknown }).error : null;
-  return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : null;
+  const error = isObject(answer) ? answer['error'] : null;
+  if (isObject(error)) return codeIn({ error: error['code'] }) ?? 'unnamed';
+  return typeof error === 'string' && /^[a-z_]{1,40}$/i.test(error) ? error : null;
 }
 
 function failed(kind: UpstreamErrorKind, what: string, details: UpstreamErrorDetails): UpstreamError {

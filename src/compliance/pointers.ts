@@ -19,7 +19,32 @@ export function isDeeper(value: unknown, levels: number): boolean {
 export const payloadIn = (body: string): JsonObject => (parseJson(body) as { data: JsonObject }).data;
 
 /** For each kind the dotted paths at which a document may have the record's id, tried in order. */
-export type IdPointers = Readonly<Record<Kind, readonly string[]>>;
+export type IdPointers = Readonly<Record<Kind, readonly string[]>> & { readonly rules?: FieldRules };
+
+/** The columns that repeat a field of a record. */
+export const COLUMNS = ['name', 'version', 'status'] as const;
+export type Column = (typeof COLUMNS)[number];
+
+/** A setting's entry: of this kind, or of all. */
+export type FieldPath<Of = unknown> = { kind: Kind | null; path: string } & Of;
+
+/** What else the settings say of records' fields. Paths are dotted. */
+export interface FieldRules {
+  /** Where columns are, in place of the usual fields. */
+  fields: readonly FieldPath<{ column: Column }>[];
+  /** Fields that may change with each answer: they are stored, and are no difference. */
+  ignored: readonly FieldPath[];
+  /** Fields that mark a record as deleted. */
+  deleted: readonly string[];
+}
+
+export const DEFAULT_DELETED_MARKERS = ['deleted', 'isDeleted', 'deletedAt', 'deleted_at'];
+
+const USUAL_FIELDS: Readonly<Record<Column, readonly string[]>> = {
+  name: ['name', 'Name', 'title', 'Title'],
+  version: ['version', 'Version'],
+  status: ['status', 'Status'],
+};
 
 /** The paths in the specification, and where it shows none, those that its names suggest. */
 export const DEFAULT_ID_POINTERS = {
@@ -41,10 +66,15 @@ export function isUsableId(value: unknown): value is string {
   );
 }
 
+const UUID = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/i;
+
+/** Ids are compared exactly, but UUIDs without their case. So each id of a record enters in this form, whoever names it. */
+export const recordIdOf = (id: string): string => (UUID.test(id) ? id.toLowerCase() : id);
+
 /** The ids in a file: one a line, without blank lines and lines that begin with #. */
 export function idLines(text: string): string[] {
   const lines = text.split(/\r?\n/).map((line) => line.trim());
-  return lines.filter((line) => line !== '' && !line.startsWith('#'));
+  return lines.filter((line) => line !== '' && !line.startsWith('#')).map(recordIdOf);
 }
 
 /**
@@ -108,10 +138,11 @@ export interface LearnedPointer {
 /** The pointers of the settings, and after them the learned ones. */
 export function withLearned(pointers: IdPointers, learned: readonly LearnedPointer[]): IdPointers {
   if (learned.length === 0) return pointers;
-  return forEachKind((kind) => {
+  const byKind = forEachKind((kind) => {
     const paths = learned.filter((one) => one.kind === kind).map((one) => one.path);
     return [...new Set([...pointers[kind], ...paths])];
   });
+  return { ...pointers, ...byKind };
 }
 
 const forEachKind = <T>(of: (kind: Kind) => T) =>
@@ -157,9 +188,55 @@ export function mayNameAssessment(json: string, kind: Kind, pointers: IdPointers
   return pathsOf(pointers).assessmentKeys[kind].some((key) => json.includes(key));
 }
 
+/** The text of a column: a field's text, or but for names its whole number; null: no such field has one. */
+export function columnIn(
+  document: JsonObject,
+  kind: Kind,
+  column: Column,
+  pointers: IdPointers,
+): string | null {
+  for (const path of pathsOf(pointers).columns[kind][column]) {
+    const value = valueAt(document, path);
+    // A column is UTF-8 and cannot hold half a surrogate pair. Otherwise the row would differ from its record in each read.
+    const text =
+      typeof value === 'string' ? value.toWellFormed() : column === 'name' ? null : wholeNumber(value);
+    if (text !== null) return text;
+  }
+  return null;
+}
+
+/** Where a column is, for SQL that compares it with the document. */
+export const columnPaths = (
+  kind: Kind,
+  column: Column,
+  pointers: IdPointers,
+): readonly (readonly string[])[] => pathsOf(pointers).columns[kind][column];
+
+/** Fields that are no difference, as paths. */
+export const ignoredPaths = (kind: Kind, pointers: IdPointers): readonly (readonly string[])[] =>
+  pathsOf(pointers).ignored[kind];
+
+/** The same of each kind. */
+export const ignoredFields = (pointers: IdPointers): Readonly<Record<Kind, readonly (readonly string[])[]>> =>
+  pathsOf(pointers).ignored;
+
+/** The document says that its record is deleted: by `true`, or by when. */
+export function isMarkedDeleted(document: JsonObject, pointers: IdPointers): boolean {
+  return pathsOf(pointers).deleted.some((path) => isMark(valueAt(document, path)));
+}
+
+function isMark(value: unknown): boolean {
+  if (typeof value === 'string') return !/^\s*(false|no|0|0000-00-00.*)?\s*$/i.test(value);
+  if (typeof value === 'object' && value !== null) return Object.keys(value).length > 0;
+  return Boolean(value);
+}
+
 type Path = readonly string[];
 
 interface Paths {
+  columns: Readonly<Record<Kind, Readonly<Record<Column, readonly Path[]>>>>;
+  ignored: Readonly<Record<Kind, readonly Path[]>>;
+  deleted: readonly Path[];
   own: Readonly<Record<Kind, readonly Path[]>>;
   /** Where a document about the kind may name assessments, and the first steps of these paths, as JSON text. */
   assessments: Readonly<Record<Kind, readonly Path[]>>;
@@ -185,8 +262,29 @@ function takeApart(pointers: IdPointers): Paths {
   const assessments = forEachKind((kind) =>
     split(pointers.risk_assessment.filter((pointer) => !pointers[kind].includes(pointer))),
   );
+  const { fields, ignored, deleted } = pointers.rules ?? {
+    fields: [],
+    ignored: [],
+    deleted: DEFAULT_DELETED_MARKERS,
+  };
+  const pathsOfKind = (kind: Kind, some: readonly FieldPath[]) =>
+    some.filter((one) => one.kind === null || one.kind === kind).map(({ path }) => path);
+  const columns = (kind: Kind) => (column: Column) => {
+    const set = pathsOfKind(
+      kind,
+      fields.filter((one) => one.column === column),
+    );
+    return split(set.length > 0 ? set : USUAL_FIELDS[column]);
+  };
+  const columnsOf = (kind: Kind) => {
+    const of = columns(kind);
+    return { name: of('name'), version: of('version'), status: of('status') };
+  };
   return {
     own,
+    columns: forEachKind(columnsOf),
+    ignored: forEachKind((kind) => split(pathsOfKind(kind, ignored))),
+    deleted: split(deleted),
     assessments,
     assessmentKeys: forEachKind((kind) => assessments[kind].map(([field]) => `${JSON.stringify(field)}:`)),
     idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')),
@@ -196,7 +294,7 @@ function takeApart(pointers: IdPointers): Paths {
 /** The id at `path`. A number is taken as its decimal text, because many services have such ids. */
 function idAt(document: JsonObject, path: Path, kind: Kind): string | null {
   const value = valueAt(document, path);
-  if (isUsableId(value)) return kind !== 'risk_assessment' || isAddressable(value) ? value : null;
+  if (isUsableId(value)) return kind !== 'risk_assessment' || isAddressable(value) ? recordIdOf(value) : null;
   return wholeNumber(value);
 }
 

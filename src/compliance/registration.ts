@@ -174,49 +174,28 @@ function eventsAt(place: JsonObject): string[] | null {
   return Array.isArray(value) && value.every((each) => typeof each === 'string') ? value : null;
 }
 
-/** Fields of an error that hold text for people, and those that hold a code. */
-const WORDS = new Set(['title', 'detail', 'message', 'error', 'error_description', 'reason', 'description']);
-const CODES = new Set(['code', 'type', 'field', 'path', 'param']);
-const CODE = /^[a-z0-9_.-]{1,64}$/;
+/** Fields of an error that hold text for people, the most telling first. */
+const MESSAGE_FIELDS = ['detail', 'message', 'error_description', 'error', 'errors', 'title'];
 
-/** Names of fields whose values must not be shown, wherever they occur. */
-const SECRET_NAME = /secret|token|key|password|credential/i;
-/** May be a signing secret: none is shorter, and few words are longer. */
+/** May be a secret: no signing secret is shorter, and few words are longer. */
 const LONG_RUN = /[\w+/=-]{16,}/g;
 
-const MAX_REASON_LENGTH = 500;
+const MAX_MESSAGE_LENGTH = 200;
 
 /**
- * The service's own reason for a rejection, without any secret that its answer may hold. JSON: only the fields for people and
- * codes. Plain text: all of it. A text from our own request (`asked`) is no secret. Null: the answer gives no reason. Pure.
+ * The one message that an error answer has for people, without what may be a secret in it. `asked`: our own request, whose words
+ * are none. Null: the answer has no message, or is a web page. Pure.
  */
-export function reasonIn(answer: string, asked: string): string | null {
-  const words: string[] = [];
-  const codes: string[] = [];
-  const secrets: string[] = [];
-  let document: unknown;
-  try {
-    document = JSON.parse(answer);
-  } catch {
-    // In a web page or in JSON that was cut off, no field tells which text is for people.
-    if (!/^\s*[<{[]/.test(answer)) words.push(answer);
-  }
-  const look = (value: unknown, name: string) => {
-    if (typeof value === 'string') {
-      if (value === '') return;
-      if (SECRET_NAME.test(name)) secrets.push(value);
-      else if (WORDS.has(name)) words.push(value);
-      else if (CODES.has(name) && CODE.test(value)) codes.push(value);
-    } else if (typeof value === 'object' && value !== null) {
-      const isList = Array.isArray(value);
-      for (const [inner, each] of Object.entries(value)) look(each, isList ? name : inner);
-    }
-  };
-  look(document, typeof document === 'string' ? 'message' : '');
-  const hidden = '[hidden]';
-  const said = words.map((text) => text.replace(LONG_RUN, (run) => (asked.includes(run) ? run : hidden)));
-  let reasons = [...said, ...codes];
-  for (const secret of secrets) reasons = reasons.map((text) => text.replaceAll(secret, hidden));
-  const text = [...new Set(reasons)].join('; ').replace(/\s+/g, ' ').trim();
-  return text === '' ? null : text.slice(0, MAX_REASON_LENGTH);
+export function messageIn(answer: string, asked = ''): string | null {
+  const document = parsed(answer) ?? (/^\s*[<{[]/.test(answer) ? null : answer);
+  const message = messageOf(document)?.replace(/\s+/g, ' ').trim();
+  if (!message) return null;
+  const shown = message.replace(LONG_RUN, (run) => (asked.includes(run) ? run : '[hidden]'));
+  return shown.slice(0, MAX_MESSAGE_LENGTH);
+}
+
+function messageOf(value: unknown): string | null {
+  if (typeof value === 'string') return value === '' ? null : value;
+  if (Array.isArray(value)) return firstOf(value, messageOf);
+  return isObject(value) ? firstOf(MESSAGE_FIELDS, (name) => messageOf(value[name])) : null;
 }

@@ -69,7 +69,7 @@ function checkKey(key: Uint8Array): void {
 }
 
 const LOST_KEY =
-  'Set CREDENTIALS_KEY to the key it was stored with. If that is lost: `registrations forget` and `register` anew, or `login` again.';
+  'Set CREDENTIALS_KEY to the key it was stored with. If that is lost: `webhook forget` and `webhook register` anew, or `login` again.';
 
 function unreadable(
   { table, row }: SealedPlace,

@@ -1,69 +1,270 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { parseSignatureHeader } from '../receive/signature.ts';
-import type { RejectionReport } from '../store/reports.ts';
-import type { Steps } from './diagnosis-bodies.ts';
+import { createHmac } from 'node:crypto';
+import type { SignatureSettings, TemplatePart } from '../platform/config.ts';
+import { templateParts } from '../platform/config-parsers.ts';
 import {
-  type Cause,
-  cause,
-  type DiagnosisSettings,
-  fitCauses,
-  formCause,
-  looseElements,
-  missingHeader,
-  type Specimen,
-  timeCause,
-} from './diagnosis-causes.ts';
-import { type CandidateSecret, DIGEST_BYTES, type Fit, searchFit } from './diagnosis-search.ts';
+  decodeSigningSecret,
+  fittingEncodings,
+  partsOfEncoding,
+  type SecretEncoding,
+} from '../platform/signing-secret.ts';
+import { DIGEST_BYTES, parseSignatureHeader, type SignatureRejectionReason } from '../receive/signature.ts';
+import type { ShownDelivery } from '../store/reports.ts';
+import { type BodyFault, type BodyForm, bodyForms } from './body-forms.ts';
+
+/** One delivery as somebody recorded it. */
+export interface Specimen {
+  /** Every header that was recorded, by its name in lower case. */
+  headers: ReadonlyMap<string, string>;
+  body: Uint8Array;
+  /** When it arrived. Seconds since 1970. */
+  receivedSeconds: number;
+}
+
+/** A secret to try, as text. Which bytes it means is found out. */
+export interface CandidateSecret {
+  text: string;
+  /** False: the secret is retired or not configured. */
+  isInUse: boolean;
+  /** For people, such as "WEBHOOK_SECRETS number 2": never the secret itself. */
+  name: string;
+}
+
+export type DiagnosisSettings = Pick<
+  SignatureSettings,
+  'template' | 'algorithm' | 'header' | 'toleranceSeconds' | 'secretEncoding'
+>;
+
+// biome-ignore format: names side by side
+export type CauseCode =
+  | BodyFault
+  | 'header_missing' | 'header_named_otherwise' | 'header_malformed' | 'no_v1' | 'signature_not_hex' | 'hash_differs'
+  | 'no_timestamp' | 'timestamp_unreadable' | 'timestamp_in_milliseconds' | 'timestamp_not_signed' | 'clock_behind' | 'clock_ahead'
+  | 'signed_content_differs' | 'missing_signed_header'
+  | 'secret_quoted' | 'secret_encoding_differs' | 'secret_not_in_use' | 'wrong_secret' | 'no_secret';
+
+export interface Cause {
+  /** A CauseCode, or the recorded reason of a stored delivery. Stable, for programs. */
+  code: string;
+  what: string;
+  remedy: string;
+  /** Settings that would accept the delivery, if there are any. A signature that fits proves them, unless the header alone decided. */
+  settings?: Readonly<Record<string, string>> | undefined;
+}
 
 export interface Diagnosis {
   /** The service would accept its signature; of a stored delivery: it has had its effect. */
   healthy: boolean;
   /** Every reason why not; empty when healthy. */
   causes: Cause[];
-  /** The combination that makes the signature; null: none that was tried. */
-  fit: ReturnType<typeof describe> | null;
+  /** What the signature was made of; null: nothing that was tried. */
+  fit: Readonly<Record<string, string>> | null;
   /** Sentences with what else is known of a stored delivery. */
   known?: string[];
 }
 
+/** The remedy if no setting can accept the delivery. */
+export const ASK_SENDER = 'Only the sender can change this: show it what this says.';
+
+const cause = (code: CauseCode, what: string, remedy = ASK_SENDER): Cause => ({ code, what, remedy });
+
+/** A cause that one setting corrects. */
+const settingCause = (code: CauseCode, what: string, name: string, value: string): Cause => ({
+  ...cause(code, what, `Set ${name}=${value}`),
+  settings: { [name]: value },
+});
+
 const rejectedFor = (...causes: Cause[]): Diagnosis => ({ healthy: false, causes, fit: null });
 
 /** Why a delivery is rejected, or that it is not. Tries what senders and proxies are known to do. Pure. */
-export function* diagnose(
+export function diagnose(
   specimen: Specimen,
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
-): Steps<Diagnosis> {
-  const { headerValue } = specimen;
-  if (headerValue === undefined || headerValue.trim() === '') {
-    return rejectedFor(missingHeader(specimen, settings));
-  }
+): Diagnosis {
+  const headerValue = specimen.headers.get(settings.header)?.trim();
+  if (!headerValue) return rejectedFor(missingHeader(specimen, settings));
   const strict = parseSignatureHeader(headerValue, DIGEST_BYTES[settings.algorithm]);
-  const loose = looseElements(headerValue);
-  const t = strict.ok ? strict.t : loose.t;
-  const { signatures } = loose;
-  const fit =
-    secrets.length === 0 || signatures.length === 0
-      ? null
-      : yield* searchFit({
-          signatures,
-          t: t ?? null,
-          body: specimen.body,
-          secrets,
-          headerOf: (name) => specimen.headers.get(name),
-          configured: settings,
-        });
+  const claimed = looseElements(headerValue);
+  if (strict.ok) claimed.t = strict.t;
+  const fit = searchFit(specimen, claimed, secrets, settings);
 
   const causes = [
-    formCause(strict, signatures, fit, settings.algorithm),
+    formCause(strict, claimed, fit, settings),
     ...(fit === null ? [] : fitCauses(fit, settings)),
-    timeCause(t, fit, specimen, settings),
+    timeCause(claimed.t, fit, specimen, settings),
   ].filter((each) => each !== null);
   // If the header itself is broken, nothing can be said about the secret.
-  if (fit === null && (strict.ok || secrets.length === 0)) {
-    causes.push(secrets.length === 0 ? NO_SECRET : nothingFits(specimen, secrets, settings));
-  }
+  if (secrets.length === 0) causes.push(NO_SECRET);
+  else if (fit === null && strict.ok) causes.push(nothingFits(specimen, secrets, settings));
   return { healthy: causes.length === 0, causes, fit: fit === null ? null : describe(fit) };
+}
+
+// ─── the search ─────────────────────────────────────────────────────────────────────────────────────────
+
+interface Reading {
+  key: Uint8Array;
+  /** Null: the secret without the quotation marks that are around it here. */
+  encoding: SecretEncoding | null;
+}
+
+interface Fit {
+  secret: CandidateSecret;
+  reading: Reading;
+  template: { text: string; parts: readonly TemplatePart[] };
+  body: BodyForm;
+  signature: { key: string; text: string };
+}
+
+/** What well-known senders sign. The configured template is tried before them. */
+const TEMPLATES = [
+  '{t}.{body}',
+  '{body}',
+  '{t}{body}',
+  '{t}:{body}',
+  'v0:{t}:{body}',
+  '{header:webhook-id}.{t}.{body}',
+];
+/** An explanation with more differences from the settings would help nobody. */
+const MAX_DIFFERENCES = 2;
+
+/** The combination nearest to the settings that makes one of the signatures; null: none does. A match is never chance. */
+function searchFit(
+  { headers, body }: Specimen,
+  { t, signatures }: Claimed,
+  secrets: readonly CandidateSecret[],
+  settings: DiagnosisSettings,
+): Fit | null {
+  const own = templateText(settings.template);
+  // Without a time, `{t}{body}` would be the same as the body alone.
+  const isKnown = (part: TemplatePart) =>
+    part.kind === 'header' ? headers.has(part.name) : part.kind !== 'timestamp' || t !== null;
+  const templates = [...new Set([own, ...TEMPLATES])]
+    .map((text) => ({ text, parts: templateParts(text)! }))
+    .filter(({ parts }) => parts.every(isKnown));
+  const forms = bodyForms(body);
+  const tries = secrets.flatMap((secret) =>
+    readingsOf(secret.text).flatMap((reading) =>
+      templates.flatMap((template) =>
+        forms.map((form) => {
+          const isAsSet = [
+            secret.isInUse,
+            reading.encoding === settings.secretEncoding,
+            template.text === own,
+            form.fault === null,
+          ];
+          const differences = isAsSet.filter((is) => !is).length;
+          return { secret, reading, template, body: form, differences };
+        }),
+      ),
+    ),
+  );
+  const nearestFirst = tries
+    .filter(({ differences }) => differences <= MAX_DIFFERENCES)
+    .sort((a, b) => a.differences - b.differences);
+  for (const { differences: _, ...tried } of nearestFirst) {
+    const hmac = createHmac(settings.algorithm, tried.reading.key);
+    for (const part of tried.template.parts) {
+      if (part.kind === 'body') hmac.update(tried.body.bytes);
+      else if (part.kind === 'header') hmac.update(headers.get(part.name) ?? '', 'latin1');
+      else hmac.update(part.kind === 'timestamp' ? (t ?? '') : part.text);
+    }
+    const mac = hmac.digest();
+    const signature = signatures.find(
+      ({ text }) =>
+        text.toLowerCase() === mac.toString('hex') || asBase64Url(text) === mac.toString('base64url'),
+    );
+    if (signature !== undefined) return { ...tried, signature };
+  }
+  return null;
+}
+
+const asBase64Url = (text: string) =>
+  text
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replace(/={1,2}$/, '');
+
+/** The keys that a secret's text may mean. */
+function readingsOf(text: string): Reading[] {
+  const readings = fittingEncodings(text).map((encoding): Reading => {
+    return { encoding, key: decodeSigningSecret(text, encoding).key! };
+  });
+  // A container's env file keeps quotation marks, which a shell takes off.
+  const isQuoted = /^["']/.test(text) && text.at(-1) === text[0];
+  const bare = text.slice(1, -1);
+  if (isQuoted && bare !== '') readings.push({ encoding: null, key: Buffer.from(bare) });
+  return readings;
+}
+
+/** The template as WEBHOOK_SIGNED_CONTENT has it. */
+function templateText(parts: readonly TemplatePart[]): string {
+  const textOf = (part: TemplatePart) => {
+    if (part.kind === 'text') return part.text;
+    if (part.kind === 'timestamp') return '{t}';
+    return part.kind === 'body' ? '{body}' : `{header:${part.name}}`;
+  };
+  return parts.map(textOf).join('');
+}
+
+function describe({ secret, reading, template, body, signature }: Fit) {
+  return {
+    signed_content: template.text,
+    secret: secret.name,
+    secret_reading: wordsOf(reading.encoding),
+    body: body.name,
+    signature: signature.key,
+  };
+}
+
+// ─── the causes ─────────────────────────────────────────────────────────────────────────────────────────
+
+const BODY_FAULTS: Record<BodyFault, string> = {
+  bom_added: 'A byte order mark was put in front of the body after it was signed.',
+  bom_removed: 'The byte order mark in front of the body was taken off after it was signed.',
+  line_ends_changed: 'The line ends of the body were changed after it was signed.',
+  body_reserialised: 'The body was parsed and printed again after it was signed.',
+};
+
+/** The differences between a signature that fits and the settings. */
+function fitCauses({ secret, reading, template, body }: Fit, settings: DiagnosisSettings): Cause[] {
+  const causes: Cause[] = [];
+  if (!secret.isInUse) {
+    const what = `It is signed with a secret that is not in use here (${secret.name}): retired, or not configured yet.`;
+    const remedy =
+      'If the sender is right to use it, add it to WEBHOOK_SECRETS beside the others. If it was retired, change the sender to the new one.';
+    causes.push(cause('secret_not_in_use', what, remedy));
+  }
+  if (reading.encoding === null) {
+    const what = `The secret is right but for the quotation marks around it (${secret.name}): a container's env file keeps them.`;
+    causes.push(cause('secret_quoted', what, 'Take the quotation marks off the value.'));
+  } else if (reading.encoding !== settings.secretEncoding) {
+    const what = `The sender uses the secret ${wordsOf(reading.encoding)}; here it is read ${wordsOf(settings.secretEncoding)}.`;
+    const name = 'WEBHOOK_SECRET_ENCODING';
+    causes.push(settingCause('secret_encoding_differs', what, name, reading.encoding));
+  }
+  const own = templateText(settings.template);
+  if (template.text === '{body}' && own !== template.text) {
+    const what =
+      'The sender signs the body alone, without the time: a recorded delivery could be replayed for ever.';
+    causes.push(cause('timestamp_not_signed', what, `No setting takes that. ${ASK_SENDER}`));
+  } else if (template.text !== own) {
+    const what = `The sender signs ${template.text} and here ${own} is expected.`;
+    causes.push(settingCause('signed_content_differs', what, 'WEBHOOK_SIGNED_CONTENT', template.text));
+  }
+  if (body.fault !== null) {
+    const what = `${BODY_FAULTS[body.fault]} The signature fits the body ${body.name}.`;
+    const remedy =
+      'Something between the sender and here changes bodies: a proxy, a gateway or a function that parses and prints them. Have it pass the bytes as they are.';
+    causes.push(cause(body.fault, what, remedy));
+  }
+  return causes;
+}
+
+function wordsOf(encoding: SecretEncoding | null): string {
+  if (encoding === null) return 'without the quotation marks around it';
+  const { prefix, form } = partsOfEncoding(encoding);
+  const words = form === 'utf8' ? 'as text' : `decoded from ${form}`;
+  return prefix === '' ? words : `${words} behind "${prefix}"`;
 }
 
 const NO_SECRET = cause(
@@ -78,58 +279,147 @@ function nothingFits(
   secrets: readonly CandidateSecret[],
   { template }: DiagnosisSettings,
 ): Cause {
-  const signed = new Set(template.flatMap((part) => (part.kind === 'header' ? [part.name] : [])));
-  const missing = [...signed].filter((name) => !headers.has(name));
-  if (missing.length === 0) {
-    const what = `No known secret fits, in any reading, over any form of the body: ${secrets.map(({ name }) => name).join(', ')}.`;
+  const missing = template.flatMap((part) =>
+    part.kind === 'header' && !headers.has(part.name) ? [part.name] : [],
+  );
+  if (missing.length > 0) {
+    const what = `WEBHOOK_SIGNED_CONTENT has the value of ${missing.join(' and ')} signed too, and it is not known here: no secret can be judged.`;
     const remedy =
-      'The sender uses another secret: copy it anew from the compliance service into WEBHOOK_SECRETS. If it is surely the same, the body was changed on the way in a manner that cannot be undone: look at proxies between.';
-    return cause('wrong_secret', what, remedy);
+      'Record a delivery with that header and give both to “doctor” with --body and --header. If it comes without, the sender or a proxy leaves it out.';
+    return cause('missing_signed_header', what, remedy);
   }
-  const what = `WEBHOOK_SIGNED_CONTENT has the value of ${missing.join(' and ')} signed too, and it is not known here: no secret can be judged.`;
-  const options = missing.map((name) => `--header '${name}: VALUE'`).join(' ');
-  const remedy = `Give what the delivery came with: ${options}. If it came without, the sender or a proxy leaves it out: have it sent, or set WEBHOOK_SIGNED_CONTENT to what is really signed.`;
-  return cause('missing_signed_header', what, remedy);
+  const what = `The secret is wrong: no known one fits (${secrets.map(({ name }) => name).join(', ')}).`;
+  const remedy =
+    'The sender uses another secret: copy it anew from the compliance service into WEBHOOK_SECRETS. If it is surely the same, a proxy on the way changes bodies.';
+  return cause('wrong_secret', what, remedy);
 }
 
-function describe(fit: Fit) {
-  return {
-    signed_content: fit.template.text,
-    hash: `HMAC-${fit.algorithm.toUpperCase()}`,
-    secret: fit.secret.name,
-    secret_reading: fit.secretReading.name,
-    body: fit.body.name,
-    signature: `${fit.signature.key}, ${fit.signature.encoding}`,
-  };
+function missingHeader({ headers }: Specimen, { header }: DiagnosisSettings): Cause {
+  const [other] = [...headers].find(([name, value]) => name !== header && /\bv1=[0-9a-f]/i.test(value)) ?? [];
+  if (other !== undefined) {
+    const what = `There is no ${header}; the signature is in ${other}.`;
+    return settingCause('header_named_otherwise', what, 'WEBHOOK_SIGNATURE_HEADER', other);
+  }
+  const remedy =
+    'Whoever sent it did not sign it, or a proxy on the way takes the header off: let it pass. If the sender uses another name, set WEBHOOK_SIGNATURE_HEADER.';
+  return cause('header_missing', `The delivery came without the header ${header}.`, remedy);
 }
 
-/**
- * Why a stored delivery was rejected. Pure. Without its body only the form of its header can be judged. `headers`: its other headers
- * that somebody knows, because they are not stored.
- */
-export function* diagnoseRejection(
-  rejection: Pick<RejectionReport, 'at' | 'reason' | 'bytes' | 'header' | 'body_base64'>,
+/** What is wrong with the form of the header; null: nothing, or something that another cause names. */
+function formCause(
+  strict: ReturnType<typeof parseSignatureHeader>,
+  { signatures }: Claimed,
+  fit: Fit | null,
+  { algorithm }: DiagnosisSettings,
+): Cause | null {
+  const fitsUnder = fit?.signature.key ?? 'v1';
+  if (strict.ok && fitsUnder === 'v1') return null;
+  if (strict.ok || strict.reason === 'no_signature' || fitsUnder !== 'v1') {
+    const keys = signatures.map(({ key }) => key).join(', ') || 'nothing else';
+    const fits = fit === null ? '' : ` The one under ${fitsUnder} is right.`;
+    return cause('no_v1', `Only a right v1 is believed; the header holds ${keys}.${fits}`);
+  }
+  if (fit !== null && fit.signature.text.toLowerCase() !== fit.signature.text.replace(/[^0-9a-f]/gi, ''))
+    return cause('signature_not_hex', 'The signature is written in base64, and v1 is hex.');
+  if (strict.reason === 'no_timestamp') return cause('no_timestamp', 'The header holds no t.');
+  // Not tried: the length is a sign enough.
+  const lengths = new Set(signatures.map(({ text }) => text.length));
+  const hash = (['sha256', 'sha384', 'sha512'] as const).find((each) => lengths.has(2 * DIGEST_BYTES[each]));
+  if (
+    strict.reason === 'malformed_signature' &&
+    lengths.size === 1 &&
+    hash !== undefined &&
+    hash !== algorithm
+  ) {
+    const what = `By its length, v1 is an HMAC-${hash.toUpperCase()}; here another hash is expected.`;
+    return settingCause('hash_differs', what, 'WEBHOOK_SIGNATURE_ALGORITHM', hash);
+  }
+  const what = FORM_FAULTS[strict.reason] ?? 'The header is not in its form.';
+  return cause('header_malformed', what, `The form is "t=<seconds>, v1=<hex>". ${ASK_SENDER}`);
+}
+
+const FORM_FAULTS: Partial<Record<SignatureRejectionReason, string>> = {
+  header_too_long: 'The header is longer than any rightful one.',
+  malformed_header:
+    'The header has an element that is not of the form key=value, or blanks in the wrong place.',
+  conflicting_timestamps: 'The header names two different times.',
+  malformed_signature: 'A v1 is not hex, or has not the length that the hash gives.',
+  too_many_signatures: 'The header holds more signatures than are ever in rotation.',
+};
+
+interface Claimed {
+  /** Null: the header has no time, so the signed content had none either. */
+  t: string | null;
+  signatures: { key: string; text: string }[];
+}
+
+/** No real header has more elements, and each one costs comparisons. */
+const MAX_ELEMENTS = 32;
+
+/** The parts of a header, read less strictly than the receiver reads it. */
+function looseElements(value: string): Claimed {
+  const claimed: Claimed = { t: null, signatures: [] };
+  for (const element of value.split(/[,;\s]+/).slice(0, MAX_ELEMENTS)) {
+    const cut = element.indexOf('=');
+    const key = element.slice(0, Math.max(0, cut));
+    const text = element.slice(cut + 1).replace(/^["']|["']$/g, '');
+    if (/^(t|ts|timestamp)$/i.test(key)) claimed.t ??= text;
+    else if (text.length >= 20) claimed.signatures.push({ key: key === '' ? 'no name' : key, text });
+  }
+  return claimed;
+}
+
+/** What is wrong with the time in the header; null: nothing, or there is none. */
+function timeCause(
+  t: string | null,
+  fit: Fit | null,
+  { receivedSeconds }: Specimen,
+  { toleranceSeconds }: DiagnosisSettings,
+): Cause | null {
+  if (t === null) return null;
+  if (/^[1-9]\d{12}$/.test(t))
+    return cause('timestamp_in_milliseconds', `t=${t} is in milliseconds, and seconds are expected.`);
+  if (!/^(0|[1-9]\d{0,10})$/.test(t))
+    return cause('timestamp_unreadable', 'The t of the header is not a whole number of seconds since 1970.');
+  const ageSeconds = receivedSeconds - Number(t);
+  // Only a signature that fits proves the time: somebody may have typed it.
+  if (fit === null || Math.abs(ageSeconds) <= toleranceSeconds) return null;
+  const isBehind = ageSeconds > 0;
+  const what = `A clock is off, or it was held back: it was signed ${spanText(Math.abs(ageSeconds))} ${isBehind ? 'before' : 'after'} it arrived, and ${toleranceSeconds} s are allowed.`;
+  const remedy =
+    'Compare this machine’s clock (date -u) with the sender’s, and correct the one that is wrong. Of a recording, give the arrival: --received-at.';
+  return cause(isBehind ? 'clock_behind' : 'clock_ahead', what, remedy);
+}
+
+function spanText(seconds: number): string {
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 120
+    ? `${minutes} min ${seconds % 60} s`
+    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+// ─── a stored rejection ─────────────────────────────────────────────────────────────────────────────────
+
+/** Why a stored delivery was rejected. Pure. Of its headers only the signature's is kept; without its body only that can be judged. */
+export function diagnoseRejection(
+  rejection: Pick<ShownDelivery, 'received_at' | 'reason' | 'bytes' | 'header' | 'body_base64'>,
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
-  headers: ReadonlyMap<string, string>,
-): Steps<Diagnosis> {
+): Diagnosis {
+  const { received_at, reason, bytes, header, body_base64 } = rejection;
   const specimen = {
-    headerValue: rejection.header ?? undefined,
-    headers,
-    body: Buffer.from(rejection.body_base64 ?? '', 'base64'),
-    receivedSeconds: Math.floor(Date.parse(rejection.at) / 1000),
+    headers: new Map(header === null ? [] : [[settings.header, header]]),
+    body: Buffer.from(body_base64 ?? '', 'base64'),
+    receivedSeconds: Math.floor(Date.parse(received_at) / 1000),
   };
-  if (rejection.body_base64 !== null) return yield* diagnose(specimen, secrets, settings);
-  const { causes } = yield* diagnose(specimen, [], settings);
-  const form = causes.filter(({ code }) => code !== 'no_secret');
+  if (body_base64 !== null) return diagnose(specimen, secrets, settings);
+  const form = diagnose(specimen, [], settings).causes.filter((each) => each !== NO_SECRET);
   if (form.length > 0) return rejectedFor(...form);
-  if (rejection.reason === 'no_signing_secret') return rejectedFor(CAME_TOO_EARLY);
-  return rejectedFor({
-    code: rejection.reason,
-    what: `It was rejected for "${rejection.reason}", and its body of ${rejection.bytes} bytes was not kept, so its signature cannot be tried.`,
-    remedy:
-      'Record one where it arrives, and give it to `compliance-mirror doctor` with --header and --body.',
-  });
+  if (reason === 'no_signing_secret') return rejectedFor(CAME_TOO_EARLY);
+  const what = `It was rejected for "${reason}", and its body of ${bytes} bytes was not kept, so its signature cannot be tried.`;
+  const remedy = 'Record one where it arrives, and give it to “doctor” with --header and --body.';
+  return rejectedFor({ code: reason ?? 'rejected', what, remedy });
 }
 
 const CAME_TOO_EARLY: Cause = {
@@ -138,26 +428,3 @@ const CAME_TOO_EARLY: Cause = {
   remedy:
     'Register the webhook, or set WEBHOOK_SECRETS. It was answered 503, so that the sender tries again; what it does not send again, a full sync finds.',
 };
-
-/** How long a slice may block the event loop, and with it a delivery. */
-const SLICE_MS = 5;
-
-/** Does the work at once, for a process that has nothing else to do. */
-export function allAtOnce<Result>(steps: Steps<Result>): Result {
-  for (;;) {
-    const step = steps.next();
-    if (step.done) return step.value;
-  }
-}
-
-/** Does the work in slices. Deliveries and probes that arrive are answered after each slice. */
-export async function inSlices<Result>(steps: Steps<Result>): Promise<Result> {
-  for (;;) {
-    const until = performance.now() + SLICE_MS;
-    do {
-      const step = steps.next();
-      if (step.done) return step.value;
-    } while (performance.now() < until);
-    await nextTurn();
-  }
-}

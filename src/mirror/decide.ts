@@ -1,14 +1,15 @@
 import { DELETE_TYPES, type Kind } from '../compliance/kinds.ts';
-import type { JsonObject } from '../compliance/pointers.ts';
-import type { ApplyOutcome, Compared, DirtyTiming, ReadMoment, ReadObject } from '../store/values.ts';
+import { DEFAULT_ID_POINTERS, type IdPointers, type JsonObject } from '../compliance/pointers.ts';
+import type { ApplyOutcome, DirtyTiming, ReadMoment } from '../store/values.ts';
 import {
+  assign,
   contentOf,
   diffContent,
-  differingNames,
   laidOver,
   mergePayload,
   type RowChange,
   type RowContent,
+  withoutIgnored,
 } from './merge.ts';
 
 /**
@@ -30,8 +31,11 @@ export const UNKNOWN_STATE = {
   write: 0,
   /** Wall. The latest `created` of the events whose payload was shown, or that a read has covered. */
   provisionalCreated: null as number | null,
-  /** Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` at that time. Null: none. */
-  shown: null as Readonly<Record<string, number>> | null,
+  /**
+   * Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` `at` that time, and what it `was` before
+   * (left out: it was not there). `wasAlive`: an event has shown the deletion. Null: none.
+   */
+  shown: null as { at: Readonly<Record<string, number>>; was: JsonObject; wasAlive?: true } | null,
   /** The counter when the last applied read began. */
   readNumber: 0,
   readEndedAt: null as number | null,
@@ -46,6 +50,12 @@ export const UNKNOWN_STATE = {
   deleteEvent: null as number | null,
   /** For an id that the API does not know: the events that name it have been searched up to this number. */
   searched: 0,
+  /** `dirty` when a read last confirmed the record. With a larger `dirty`, an event waits for a read. */
+  confirmed: 0,
+  /** When the last read began that has shown another state than the reads before it, since the record is unverified. */
+  movedAt: null as number | null,
+  /** When the first read began that has shown only what was confirmed before the newest event. The API may not have its change yet. */
+  earlyAt: null as number | null,
   /** Reads refused in a row because the row was newer. */
   refusals: 0,
   attempts: 0,
@@ -107,6 +117,9 @@ export interface ProvisionalSettings {
   eventsOnly: boolean;
   toleranceMs: number;
   idFields: ReadonlySet<string>;
+  /** A deletion waits for a person: the row stays alive. */
+  deletionWaits?: boolean;
+  pointers?: IdPointers;
 }
 
 /** What becomes of a record. */
@@ -118,25 +131,46 @@ export interface Decision {
 }
 
 export interface ProvisionalDecision extends Decision {
-  outcome: 'provisional' | 'marked_dirty' | 'overtaken';
+  outcome: 'provisional' | 'marked_dirty' | 'overtaken' | 'deletion_pending';
+}
+
+type Told = Pick<ProvisionalInput, 'seq' | 'createdMs' | 'receivedWall'>;
+type Holding = Mirrored & { verifiedWall: number | null };
+
+function standing(event: Told, { state, verifiedWall }: Holding, settings: ProvisionalSettings) {
+  const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
+  const last = state.provisionalCreated;
+  return {
+    created,
+    isNewer: last === null || (settings.eventsOnly ? created >= last : created > last),
+    // A read that began after the event was accepted shows at least its change. So does a read that ended long after `created`.
+    isCovered:
+      state.unverifiedSince === null ||
+      event.seq <= state.readNumber ||
+      (verifiedWall !== null && created < verifiedWall - settings.toleranceMs),
+  };
+}
+
+/** Whether the event, if nothing else, makes a tombstone of a living row. */
+export function announcesDeletion(
+  event: Told & Pick<ProvisionalInput, 'type'>,
+  record: Holding,
+  settings: ProvisionalSettings,
+): boolean {
+  if (!DELETE_TYPES.has(event.type) || record.row === null || record.row.deletedAt !== null) return false;
+  const { isNewer, isCovered } = standing(event, record, settings);
+  return isNewer && !isCovered;
 }
 
 export function decideProvisional(
   event: ProvisionalInput,
-  record: Mirrored & { verifiedWall: number | null },
+  record: Holding,
   settings: ProvisionalSettings,
   nowIso: string,
 ): ProvisionalDecision {
   const { row } = record;
   const deletes = DELETE_TYPES.has(event.type);
-  const created = Math.min(event.createdMs, event.receivedWall + settings.toleranceMs);
-  const last = record.state.provisionalCreated;
-  const isNewer = last === null || (settings.eventsOnly ? created >= last : created > last);
-  // A read that began after the event was accepted shows at least its change. So does a read that ended long after `created`.
-  const isCovered =
-    record.state.unverifiedSince === null ||
-    event.seq <= record.state.readNumber ||
-    (record.verifiedWall !== null && created < record.verifiedWall - settings.toleranceMs);
+  const { created, isNewer, isCovered } = standing(event, record, settings);
   // A covered event says nothing new about a deletion.
   const state = isCovered ? record.state : noteDeletion(record.state, event.seq, deletes, created);
   // Also for a covered event: the row shows its change, and no older payload may be laid over that.
@@ -145,6 +179,9 @@ export function decideProvisional(
 
   if (deletes) {
     if (row === null) return { outcome: 'marked_dirty', state: noted, row: null, change: null };
+    if (settings.deletionWaits && row.deletedAt === null) {
+      return { outcome: 'deletion_pending', state: dueAgain(noted), row: null, change: null };
+    }
     return provisional(noted, row, { ...row, deletedAt: row.deletedAt ?? nowIso });
   }
   // Only the API can show that a deleted record exists again, because a late payload would look the same.
@@ -155,7 +192,7 @@ export function decideProvisional(
     return { outcome: 'marked_dirty', state: noted, row: null, change: null };
   }
   const data = mergePayload(row?.data ?? null, event.content, settings.idFields);
-  return provisional(noted, row, contentOf(event.kind, data, null));
+  return provisional(noted, row, contentOf(event.kind, data, null, settings.pointers));
 }
 
 function provisional(state: RecordState, before: RowContent | null, after: RowContent): ProvisionalDecision {
@@ -171,10 +208,21 @@ function dueAgain(state: RecordState): RecordState {
 }
 
 function noteShown(state: RecordState, change: RowChange | null): RecordState {
-  const at = state.dirtyAt;
+  const { dirtyAt, shown } = state;
   const fields = Object.keys((change?.after['data'] as JsonObject | undefined) ?? {});
-  if (at === null || fields.length === 0) return state;
-  return { ...state, shown: { ...state.shown, ...Object.fromEntries(fields.map((field) => [field, at])) } };
+  if (change?.operation === 'delete') {
+    const { at, was } = shown ?? { at: {}, was: {} };
+    return { ...state, shown: { at, was, wasAlive: true } };
+  }
+  if (dirtyAt === null || fields.length === 0) return state;
+  const before = (change?.before['data'] as JsonObject | undefined) ?? {};
+  const at = { ...shown?.at };
+  const was = { ...shown?.was };
+  for (const field of fields) {
+    if (!Object.hasOwn(at, field) && Object.hasOwn(before, field)) assign(was, field, before[field]);
+    assign(at, field, dirtyAt);
+  }
+  return { ...state, shown: { ...shown, at, was } };
 }
 
 function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {
@@ -206,6 +254,9 @@ export function standsInRow(stored: RecordState, { state: now, row }: Mirrored):
     stored.missingSince === now.missingSince &&
     stored.missingNumber === now.missingNumber &&
     stored.proven === now.proven &&
+    stored.confirmed === now.confirmed &&
+    stored.movedAt === now.movedAt &&
+    stored.earlyAt === now.earlyAt &&
     stored.refusals === now.refusals &&
     stored.attempts === now.attempts &&
     stored.dueAt === now.dueAt
@@ -226,6 +277,8 @@ export function isOnlyRead(before: RecordState, after: RecordState, read: ReadMo
 // ─── reads ──────────────────────────────────────────────────────────────────────────────────────────────
 
 export interface ApplyDecision extends Decision {
+  /** With `change` null: it differs only in fields that are no difference, and is stored all the same. */
+  row: RowContent | null;
   outcome: ApplyOutcome;
   /** The row's `verified_at` moves to the end of this read. */
   confirmed: boolean;
@@ -254,22 +307,50 @@ export function decideApply(
   read: ReadMoment,
   record: Mirrored,
   timing: DirtyTiming,
+  pointers: IdPointers = DEFAULT_ID_POINTERS,
 ): ApplyDecision {
   const { state, row } = record;
   const { data, lacks } = dataShown(kind, answer, read, record);
+  const contentIn = (document: JsonObject) => contentOf(kind, document, null, pointers);
+  /** Null: they are equal but for fields that are no difference. */
+  const changeFrom = (before: RowContent | null, document: JsonObject) =>
+    diffContent(
+      before,
+      contentIn(before === null ? document : withoutIgnored(kind, before.data, document, pointers)),
+    );
   const newerRow = state.write > read.number;
   if (newerRow && state.refusals < REFUSALS_BEFORE_APPLYING) {
     const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
-    const change = diffContent(row, contentOf(kind, data, null));
+    const change = changeFrom(row, data);
     const refused: RecordState = { ...state, refusals };
     // The read that wrote the row began no later than this one, so either of the two may be stale.
     const isDoubtful = change !== null && state.unverifiedSince === null && state.readNumber <= read.number;
     const next = isDoubtful ? lookAgain(refused, read, timing) : refused;
     return { outcome: 'refused', state: next, row: null, change, confirmed: false, lacks };
   }
-  const kept = stillShown(state, read, timing);
-  const shown = contentOf(kind, withShown(data, row, kept), null);
-  const change = diffContent(row, shown);
+  const isWaiting = state.unverifiedSince !== null;
+  const before = isWaiting ? lastRead(kind, record, pointers) : row;
+  // What a list leaves out is what reads have shown, and not what events have.
+  const seen = dataShown(kind, answer, read, { state, row: before });
+  const isMoved = isWaiting && changeFrom(before, seen.data) !== null;
+  const again = isMoved ? null : earlyAgain(state, read, timing);
+  if (again !== null) {
+    const readEndedAt = endedLast(state, read);
+    const there = { returned: true, missingSince: null, missingNumber: null, proven: false, attempts: 0 };
+    const early: RecordState = { ...state, ...there, ...again, readEndedAt, refusals: 0 };
+    return {
+      outcome: 'unchanged',
+      state: early,
+      row: null,
+      change: null,
+      confirmed: false,
+      lacks: seen.lacks,
+    };
+  }
+  const kept = stillShown(state, read, timing, seen.data);
+  const document = withShown(data, row, kept);
+  const shown = contentIn(document);
+  const change = changeFrom(row, document);
   // Of a deleted vendor, what a list shows in part is only a reason to ask its own address, which alone knows.
   const isOfDeleted = lacks && row !== null && row.deletedAt !== null;
   if (change !== null && row !== null && (isOfDeleted || tooCloseToTell(state, read, timing))) {
@@ -285,6 +366,7 @@ export function decideApply(
   const applied: RecordState = {
     ...state,
     shown: kept,
+    movedAt: isMoved && !newerRow ? Math.floor(read.beganAt) : state.movedAt,
     // An older read that agrees must not move the number back.
     readNumber: Math.max(state.readNumber, read.number),
     // A partial read that shows nothing new must not make the next whole read count as too close.
@@ -302,7 +384,7 @@ export function decideApply(
   return {
     outcome: outcomeOf(change),
     state: next,
-    row: change === null ? null : shown,
+    row: change === null && diffContent(row, shown) === null ? null : shown,
     change,
     confirmed: !lacks,
     lacks,
@@ -315,39 +397,75 @@ function endedLast(state: RecordState, read: ReadMoment): number {
   return Math.max(state.readEndedAt, read.endedAt);
 }
 
-/** How a read differs from the mirror, for a dry run. */
-export function compareRead(
-  kind: Kind,
-  { id, data: answer }: ReadObject,
-  read: Pick<ReadMoment, 'isOfList'>,
-  record: Parameters<typeof dataShown>[3],
-): Compared {
-  const { row } = record;
-  if (row === null || row.deletedAt !== null) return { id, what: 'missing', fields: [], lacks: false };
-  const { data, lacks } = dataShown(kind, answer, read, record);
-  const change = diffContent(row, contentOf(kind, data, null));
-  if (change === null) return { id, what: 'same', fields: [], lacks };
-  return { id, what: 'different', fields: differingNames(change), lacks };
-}
-
 /**
  * The fields that events have shown less than SETTLE before the read began. The read may be stale for these, and the feed of
  * changes would show a change undone and made again. None that is newer than `dirtyAt`, even if the clock was set back.
  */
-function stillShown(state: RecordState, read: ReadMoment, timing: DirtyTiming): RecordState['shown'] {
+function stillShown(
+  state: RecordState,
+  read: ReadMoment,
+  timing: DirtyTiming,
+  data: JsonObject,
+): RecordState['shown'] {
   const { dirtyAt, shown } = state;
   if (shown === null || dirtyAt === null) return null;
-  const kept = Object.entries(shown).filter(
+  const kept = Object.entries(shown.at).filter(
     ([, at]) => Math.min(at, dirtyAt) > read.beganAt - timing.settleMs,
   );
-  return kept.length === 0 ? null : Object.fromEntries(kept);
+  if (kept.length === 0) return null;
+  const was = kept.flatMap(([field]) => (Object.hasOwn(data, field) ? [[field, data[field]]] : []));
+  return { at: Object.fromEntries(kept), was: Object.fromEntries(was) };
 }
 
 /** The data as it was read, but with the row's values of the `kept` fields. */
 function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['shown']): JsonObject {
   if (row === null || kept === null) return data;
-  return { ...data, ...Object.fromEntries(Object.keys(kept).map((field) => [field, row.data[field]])) };
+  return { ...data, ...Object.fromEntries(Object.keys(kept.at).map((field) => [field, row.data[field]])) };
 }
+
+// ─── reads that may be too early ──────────────────────────────────────────────────────────────────────────────
+
+/** When a read that may be too early is repeated, in SETTLEs after the first of them. After the last of these it counts. */
+const EARLY_AGAIN_IN_SETTLES = [6, 18] as const;
+
+/** The record as reads have last shown it, without what events have shown since. Null: as absent, or never. */
+function lastRead(kind: Kind, { state, row }: Mirrored, pointers: IdPointers): RowContent | null {
+  if (row === null || isAbsentBefore({ state, row })) return null;
+  if (state.shown === null) return row.deletedAt === null ? row : { ...row, deletedAt: null };
+  const data = { ...row.data };
+  for (const field of Object.keys(state.shown.at)) {
+    if (Object.hasOwn(state.shown.was, field)) assign(data, field, state.shown.was[field]);
+    else delete data[field];
+  }
+  return contentOf(kind, data, null, pointers);
+}
+
+/** Reads have last shown that there is no such record, or no read has ever shown one. */
+export function isAbsentBefore({ state, row }: Mirrored): boolean {
+  return row === null || !state.returned || (row.deletedAt !== null && state.shown?.wasAlive !== true);
+}
+
+/**
+ * For a read that shows only what reads have shown before the newest event: null if it counts. It does if no event waits, if it began within
+ * SETTLE (then it covers no event), if the API has shown another state since the event, or if such reads have been repeated long enough.
+ */
+export function earlyAgain(
+  state: RecordState,
+  { beganAt }: Pick<ReadMoment, 'beganAt'>,
+  { settleMs }: DirtyTiming,
+): Pick<RecordState, 'earlyAt' | 'dueAt'> | null {
+  const { dirtyAt, dirty, confirmed, movedAt } = state;
+  if (dirty <= confirmed || dirtyAt === null || beganAt < dirtyAt + settleMs) return null;
+  if (movedAt !== null && movedAt >= dirtyAt) return null;
+  // One before the newest event was about an older one.
+  const isSame = state.earlyAt !== null && state.earlyAt > dirtyAt;
+  const earlyAt = isSame ? state.earlyAt! : Math.floor(beganAt);
+  const wait = EARLY_AGAIN_IN_SETTLES.find((settles) => beganAt < earlyAt + settles * settleMs);
+  return wait === undefined ? null : { earlyAt, dueAt: Math.ceil(earlyAt + wait * settleMs) };
+}
+
+/** After a read that counts: no event waits for one. */
+export const CONFIRMED = { movedAt: null, earlyAt: null } as const;
 
 /** Of two reads less than SETTLE apart that differ, either may be stale. So may a read of a record just reported as deleted. */
 function tooCloseToTell(state: RecordState, read: ReadMoment, timing: DirtyTiming): boolean {
@@ -389,7 +507,8 @@ export function withoutCovered(
 ): RecordState {
   const horizon = read.beganAt - timing.settleMs;
   if (state.dirtyAt === null || state.dirtyAt <= horizon) {
-    return { ...state, dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
+    const verified = { dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
+    return { ...state, ...verified, ...CONFIRMED, confirmed: state.dirty };
   }
   const next = { ...state, firstDirtyAt: Math.max(state.firstDirtyAt ?? state.dirtyAt, horizon) };
   return { ...next, dueAt: dueAt(next, timing) };

@@ -1,7 +1,14 @@
-import type { Kind } from '../compliance/kinds.ts';
 import type { DirtyTiming, MissingOutcome, ReadMoment } from '../store/values.ts';
-import type { Decision, Mirrored, RecordState } from './decide.ts';
-import { contentOf, diffContent } from './merge.ts';
+import {
+  CONFIRMED,
+  type Decision,
+  earlyAgain,
+  isAbsentBefore,
+  type Mirrored,
+  type RecordState,
+  withoutCovered,
+} from './decide.ts';
+import { diffContent } from './merge.ts';
 
 /** What proves that a record is gone, how it becomes a tombstone, and which deletions wait for a person. Pure. */
 
@@ -22,11 +29,18 @@ export interface MissingContext {
   needsWitness?: boolean;
 }
 
-/** The API answered 404 for the record. `approved`: an operator has approved its deletion. */
+/** What a person has said of the record's deletion. */
+export interface Said {
+  approved?: boolean;
+  /** The counter when the deletion was refused. */
+  keptNumber?: number | null;
+}
+
+/** The API answered 404 for the record. */
 export function decideMissing(
   read: ReadMoment,
   record: Mirrored,
-  context: MissingContext & { approved?: boolean },
+  context: MissingContext & Said,
   timing: DirtyTiming,
 ): MissingDecision {
   const { state, row } = record;
@@ -36,6 +50,12 @@ export function decideMissing(
   if (state.unverifiedSince === null && !isShownAlive && (state.returned || !hasUnsearchedEvent)) {
     return { outcome: 'known', state: { ...answered, dueAt: null } };
   }
+  if (isKept(state, context.keptNumber)) {
+    const undecided = { ...answered, missingSince: null, missingNumber: null, proven: false };
+    return { outcome: 'known', state: withoutCovered(undecided, read, timing) };
+  }
+  const early = context.approved === true ? null : absentEarly(record, read, timing);
+  if (early !== null) return { outcome: 'first', state: { ...answered, ...early } };
   // The API has never shown this id. It may be of another kind, or a record that is not visible yet, or an event that names it may
   // be about another record. This holds for delete events too, and for ids that are in no list.
   const isTold = state.deleteEvent !== null || context.absentFromList || context.approved === true;
@@ -85,14 +105,31 @@ export function causeOfDeletion({ state, row }: Mirrored): 'event' | 'absence' |
   return row === null || row.deletedAt !== null ? null : 'absence';
 }
 
+/** A person has refused its deletion, and no event has named it since. */
+export const isKept = (state: Pick<RecordState, 'dirty'>, keptNumber: number | null | undefined): boolean =>
+  keptNumber != null && state.dirty <= keptNumber;
+
+/**
+ * What becomes of a record that list scans do not show, if the API may not show it yet: nothing was shown of it before its newest event
+ * either. Null: its absence counts.
+ */
+export function decideUnlisted(
+  record: Mirrored,
+  scan: Pick<ReadMoment, 'beganAt'>,
+  timing: DirtyTiming,
+): RecordState | null {
+  const early = absentEarly(record, scan, timing);
+  return early === null ? null : { ...record.state, ...early };
+}
+
+/** What an event has announced gone may well be gone. */
+const absentEarly = (record: Mirrored, read: Pick<ReadMoment, 'beganAt'>, timing: DirtyTiming) =>
+  record.state.deleteEvent === null && isAbsentBefore(record) ? earlyAgain(record.state, read, timing) : null;
+
 /** Makes a verified tombstone of a record whose absence is proven. */
-export function decideTombstone(
-  kind: Kind,
-  { state, row }: Mirrored,
-  now: { steady: number },
-  nowIso: string,
-): Decision {
-  const tombstone = row === null || row.deletedAt !== null ? null : contentOf(kind, row.data, nowIso);
+export function decideTombstone({ state, row }: Mirrored, now: { steady: number }, nowIso: string): Decision {
+  // Not read anew: a deletion changes no other column.
+  const tombstone = row === null || row.deletedAt !== null ? null : { ...row, deletedAt: nowIso };
   return {
     row: tombstone,
     change: tombstone === null ? null : diffContent(row, tombstone),
@@ -103,6 +140,8 @@ export function decideTombstone(
       unverifiedSince: null,
       dueAt: null,
       shown: null,
+      ...CONFIRMED,
+      confirmed: state.dirty,
       missingSince: null,
       missingNumber: null,
       proven: false,
@@ -115,27 +154,56 @@ export function decideTombstone(
   };
 }
 
-/** A deletion without a delete event waits for a person when more than this many records of a kind go at once … */
+/** Deletions wait for a person when more than this many records of a kind go within `GUARD_WINDOW_MS` … */
 const ASK_ABOVE_COUNT = 2;
-/** … and they are more than this share of the live ones. A service that forgot its data looks like this. */
-const ASK_ABOVE_SHARE = 0.2;
+/** … and they are more than `percent` of its living ones. A service that forgot its data, or a script gone wrong, looks like this. */
+export const GUARD_WINDOW_MS = 10 * 60_000;
+
+/** How the records of a kind stand before more of them are deleted. */
+export interface Guarded {
+  /** DELETION_GUARD_PERCENT. */
+  percent: number;
+  live: number;
+  /** Deleted within `GUARD_WINDOW_MS`, and not because a person approved it. */
+  recent: number;
+  /** Alive, and waiting for a person already. */
+  waiting: number;
+}
+
+/** A living record that an event or a proof says is gone. */
+export interface Leaving {
+  id: string;
+  announced: boolean;
+  approved: boolean;
+  /** A person has refused its deletion. */
+  kept: boolean;
+}
 
 /**
- * Which of the proven absences become tombstones. Those with a delivered delete event or an operator's approval do. The others do
- * only if they are few; otherwise all others wait. `pendingAlready` counts those that wait already, so that a list which loses
- * its records a few at a time is noticed.
+ * Which living records are deleted, and which wait. Approved ones are deleted. The others are if they are few; otherwise all of them wait. A
+ * kept one is asked about again, unless an event has announced its deletion anew.
  */
 export function decideDeletions(
-  candidates: readonly { id: string; announced: boolean; approved: boolean }[],
-  live: number,
-  pendingAlready = 0,
+  leaving: readonly Leaving[],
+  { percent, live, recent, waiting }: Guarded,
 ): { deleted: string[]; pending: string[] } {
-  const doubtful = candidates.filter((candidate) => !candidate.announced && !candidate.approved);
-  const count = doubtful.length + pendingAlready;
-  const isMany = count > ASK_ABOVE_COUNT && count > ASK_ABOVE_SHARE * live;
-  // Even a single one waits if it is the last, because a service that lost its data, or hides it from us, looks like this.
-  const isAll = count >= live;
-  const pending = new Set(isMany || isAll ? doubtful.map((candidate) => candidate.id) : []);
-  const deleted = candidates.map((candidate) => candidate.id).filter((id) => !pending.has(id));
-  return { deleted, pending: [...pending].sort() };
+  const doubtful = leaving.filter(({ approved }) => !approved);
+  const [count, all] = [doubtful.length + waiting + recent, live + recent];
+  const isMany = count > ASK_ABOVE_COUNT && count * 100 > percent * all;
+  // Even a single one waits if it is the last and nothing announced it: a service that hides its data from us looks like this.
+  const isAll = count >= all && (count >= 2 || doubtful.some(({ announced }) => !announced));
+  const pending = doubtful.filter(({ kept, announced }) => isMany || isAll || (kept && !announced));
+  const waits = new Set(pending.map(({ id }) => id));
+  return {
+    deleted: leaving.map(({ id }) => id).filter((id) => !waits.has(id)),
+    pending: [...waits].sort(),
+  };
+}
+
+/** The record whose deletion a person has refused: nothing is outstanding, unless it is to be read for another reason. */
+export function decideKept(state: RecordState): RecordState {
+  const kept = { ...state, deleteEvent: null };
+  if (state.dueAt !== null) return kept;
+  const undecided = { missingSince: null, missingNumber: null, proven: false };
+  return { ...kept, ...undecided, dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, shown: null };
 }

@@ -1,8 +1,12 @@
 import type { Kind } from '../compliance/kinds.ts';
 import {
   assessmentsNamedIn,
+  COLUMNS,
+  columnIn,
+  DEFAULT_ID_POINTERS,
   type IdPointers,
   idFieldsOf,
+  ignoredPaths,
   isObject,
   type JsonObject,
   recordContentIn,
@@ -27,15 +31,41 @@ export interface RowChange {
   after: JsonObject;
 }
 
-/** A row's content. A field gets its column only if its value is text. */
-export function contentOf(kind: Kind, data: JsonObject, deletedAt: string | null): RowContent {
+/** A row's content. A field gets its column only if its value is text or a whole number. */
+export function contentOf(
+  kind: Kind,
+  data: JsonObject,
+  deletedAt: string | null,
+  pointers: IdPointers = DEFAULT_ID_POINTERS,
+): RowContent {
   return {
-    name: text(data, 'name'),
-    version: kind === 'policy' ? text(data, 'version') : null,
-    status: text(data, 'status'),
+    name: columnIn(data, kind, 'name', pointers),
+    version: kind === 'policy' ? columnIn(data, kind, 'version', pointers) : null,
+    status: columnIn(data, kind, 'status', pointers),
     data,
     deletedAt,
   };
+}
+
+/** The same documents but for fields that are no difference: the answer's, with these of the row. */
+export function withoutIgnored(
+  kind: Kind,
+  before: JsonObject,
+  after: JsonObject,
+  pointers: IdPointers,
+): JsonObject {
+  return ignoredPaths(kind, pointers).reduce((data, path) => withValueOf(before, data, path), after);
+}
+
+/** `to` with the value that `from` has at the path, as far as both have objects there. */
+function withValueOf(from: JsonObject, to: JsonObject, [field, ...deeper]: readonly string[]): JsonObject {
+  if (field === undefined || !Object.hasOwn(from, field) || !Object.hasOwn(to, field)) return to;
+  const [was, is] = [from[field], to[field]];
+  const isInside = deeper.length > 0;
+  if (isInside && !(isObject(was) && isObject(is))) return to;
+  const copy = { ...to };
+  assign(copy, field, isInside ? withValueOf(was as JsonObject, is as JsonObject, deeper) : was);
+  return copy;
 }
 
 /** The parts of an event's payload that the mirror uses. */
@@ -127,7 +157,7 @@ const holdsObjects = (value: unknown): boolean =>
   isObject(value) || (Array.isArray(value) && value.some(isObject));
 
 /** Assigns, but a field called `__proto__` stays data. Building objects from entries would cost an event 4 µs. */
-function assign(object: JsonObject, field: string, value: unknown): void {
+export function assign(object: JsonObject, field: string, value: unknown): void {
   if (field !== '__proto__') object[field] = value;
   else Object.defineProperty(object, field, { value, enumerable: true });
 }
@@ -136,7 +166,7 @@ function assign(object: JsonObject, field: string, value: unknown): void {
 export function diffContent(before: RowContent | null, after: RowContent): RowChange | null {
   const was: JsonObject = {};
   const is: JsonObject = {};
-  for (const column of ['name', 'version', 'status'] as const) {
+  for (const column of COLUMNS) {
     const old = before?.[column] ?? null;
     if (old === after[column]) continue;
     if (before !== null) was[column] = old;
@@ -219,10 +249,4 @@ function isSame(a: unknown, b: unknown): boolean {
 
 function asStored(value: unknown): unknown {
   return typeof value === 'number' && !Number.isFinite(value) ? null : value;
-}
-
-function text(data: JsonObject, field: string): string | null {
-  const value = Object.hasOwn(data, field) ? data[field] : null;
-  // A column is UTF-8 and cannot hold half a surrogate pair. Otherwise the row would differ from its record in each read.
-  return typeof value === 'string' ? value.toWellFormed() : null;
 }

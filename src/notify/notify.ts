@@ -1,37 +1,34 @@
 import type { Clock } from '../platform/clock.ts';
-import { describeError } from '../platform/errors.ts';
-import { attempted, look, NOTHING_SENT, type NotifyState, type Verdict } from './decide.ts';
+import { DATABASE_ID, type News, newsOf, type Problem, type Tries, triedAgain } from './decide.ts';
+import { type Address, send } from './message.ts';
 
-/** How often the verdict is looked at: at least twice within the shortest time for which a verdict must last. */
+/** How often the problems are looked at. Each look sends one message at most: chats take no more than one a second. */
 const LOOK_MS = 1_000;
-/** A receiver that takes longer is tried again. */
-const TIMEOUT_MS = 10_000;
-/** After this time, a replica that lost the lease before us has saved the topic that it sent last. */
-const SURE_AFTER_MS = 15_000;
-/** The topic last sent, kept across restarts: the same news is not sent twice. */
-const SENT_FACT = 'notified';
+/** Whose opening was told, and whose end was not; kept across restarts. */
+const TOLD_FACT = 'notified';
 
-interface NotifierOptions {
-  /** https, or loopback. May hold a secret in its path, and so is never logged. */
-  url: URL;
-  format: 'json' | 'slack';
+export interface NotifierOptions {
+  to: Address;
   clock: Clock;
   random: () => number;
-  verdict(): Promise<Verdict>;
+  /** The open problems, the worst first, and the verdict of each kind. */
+  look(): Promise<{ problems: readonly Problem[]; verdicts: Readonly<Record<string, string>> }>;
+  /** Open or resolved; null: no row has this id. */
+  show(id: number): Promise<Problem | null>;
   facts: {
     readFact(name: string): Promise<string | null>;
-    writeFact(name: string, value: string): Promise<void>;
+    writeFact(name: string, value: string): Promise<unknown>;
   };
-  /** Sent with each verdict, so that one receiver can serve several mirrors. `operators`: the status page's address. */
-  about: { version: string; operators: string };
-  onAttempt(attempt: { topic: string; ok: boolean; error: string | null }): void;
+  onAttempt(attempt: { news: News; reason: string; error: string | null }): void;
   onError(error: unknown): void;
 }
 
+/** By id. What has no row is kept whole. */
+type Told = Map<number, Problem | null>;
+
 /**
- * Sends each change of the verdict to NOTIFY_URL, one at a time, until `signal` aborts. Never rejects. A verdict that was sent
- * while the database was down is not saved yet. Then this goes on after the loss of the lease until it is saved, or `stopping`
- * aborts.
+ * Sends each problem that opens, and its end, to NOTIFY_URL, one at a time, until `signal` aborts. Never rejects. What was sent while
+ * the database was down is not saved yet. Then this goes on after the loss of the lease until it is saved, or `stopping` aborts.
  */
 export async function notify(
   options: NotifierOptions,
@@ -39,116 +36,69 @@ export async function notify(
   stopping: AbortSignal = signal,
 ): Promise<void> {
   const { clock, facts } = options;
-  const sureAt = clock.steady() + SURE_AFTER_MS;
-  let state: NotifyState | null = null;
-  let saved: string | null = null;
-  let unsaved: string | null = null;
+  const tries = new Map<string, Tries>();
+  let told: Told = new Map();
+  let isSaved = true;
 
-  async function lastSent(): Promise<string | null> {
-    const before = saved;
-    saved = await facts.readFact(SENT_FACT);
-    // Another replica has sent something since.
-    if (saved !== before) unsaved = null;
-    return unsaved ?? saved;
+  /** Another process may have told something before it lost the lease. */
+  async function readTold(): Promise<void> {
+    const text = await facts.readFact(TOLD_FACT);
+    const stored = new Map(
+      Object.entries(JSON.parse(text ?? '{}')).map(([id, of]) => [Number(id), of]),
+    ) as Told;
+    told = isSaved ? stored : new Map([...stored, ...told]);
+  }
+  async function save(): Promise<void> {
+    if (isSaved) return;
+    await facts.writeFact(TOLD_FACT, JSON.stringify(Object.fromEntries(told)));
+    isSaved = true;
   }
 
-  async function save(): Promise<void> {
-    if (unsaved !== null) await lastSent();
-    if (unsaved === null) return;
-    await facts.writeFact(SENT_FACT, unsaved);
-    saved = unsaved;
-    unsaved = null;
+  async function round(): Promise<void> {
+    // A database that is down is told by the problems.
+    await readTold().catch(() => undefined);
+    const { problems, verdicts } = await options.look();
+    const news = newsOf(problems, new Set(told.keys()), clock.wall());
+    const keys = news.map(({ what, id }) => `${what} ${id}`);
+    for (const key of tries.keys()) if (!keys.includes(key)) tries.delete(key);
+    for (const [nth, one] of news.entries()) {
+      const before = tries.get(keys[nth]!);
+      if (before !== undefined && before.nextAt > clock.steady()) continue;
+      const problem = one.what === 'opened' ? problems.find(({ id }) => id === one.id)! : await ended(one.id);
+      if (problem === null) continue;
+      const error = await send(options.to, { what: one.what, problem, verdicts }, signal);
+      if (error !== null && signal.aborted) return;
+      options.onAttempt({ news: one, reason: problem.reason, error });
+      const again = error === null ? null : triedAgain(before, clock.steady(), options.random());
+      if (again === null) await settle(one, problem);
+      else tries.set(keys[nth]!, again);
+      return;
+    }
+    await save();
+  }
+
+  /** A problem that is not among the open ones any more. Null: it is, or nobody knows it. */
+  async function ended(id: number): Promise<Problem | null> {
+    const kept = told.get(id) ?? null;
+    if (kept !== null) return { ...kept, resolved_at: new Date(clock.wall()).toISOString() };
+    const row = await options.show(id);
+    if (row === null) await settle({ what: 'resolved', id }, null);
+    return row?.resolved_at === null ? null : row;
+  }
+
+  async function settle({ what, id }: News, problem: Problem | null): Promise<void> {
+    if (what === 'resolved') told.delete(id);
+    else told.set(id, id === DATABASE_ID ? problem : null);
+    isSaved = false;
+    await save();
   }
 
   while (!signal.aborted) {
-    try {
-      if (state === null || clock.steady() < sureAt)
-        state = { ...(state ?? NOTHING_SENT), sent: await lastSent() };
-      const verdict = await options.verdict();
-      const seen = look(state, verdict, clock.steady());
-      const before = state.sent;
-      state = seen.state;
-      if (seen.isDue) {
-        const error = await post(options, verdict, before, signal);
-        if (error !== null && signal.aborted) break;
-        state = attempted(state, error === null, clock.steady(), options.random());
-        options.onAttempt({ topic: state.topic ?? '', ok: error === null, error });
-        if (error === null) unsaved = state.sent;
-      }
-      await save();
-    } catch (error) {
-      options.onError(error);
-    }
+    await round().catch(options.onError);
     await clock.sleep(LOOK_MS, signal);
   }
-  while (unsaved !== null && !stopping.aborted) {
+  while (!isSaved && !stopping.aborted) {
     await clock.sleep(LOOK_MS, stopping);
-    await save().catch(options.onError);
+    await readTold().then(save).catch(options.onError);
   }
-}
-
-/** Null: it was received. Otherwise the error, without the address. */
-async function post(
-  options: NotifierOptions,
-  verdict: Verdict,
-  before: string | null,
-  signal: AbortSignal,
-): Promise<string | null> {
-  const previous = before?.split(':')[0] ?? null;
-  try {
-    const response = await fetch(options.url, {
-      method: 'POST',
-      // The news is for this receiver, not for an address that it redirects to.
-      redirect: 'error',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
-      headers: {
-        'content-type': 'application/json',
-        'user-agent': `compliance-mirror/${options.about.version}`,
-      },
-      body: JSON.stringify(messageOf(options, verdict, previous)),
-    });
-    await response.body?.cancel();
-    return response.ok ? null : `it answered ${response.status}`;
-  } catch (error) {
-    return describeError(error instanceof Error && error.cause !== undefined ? error.cause : error);
-  }
-}
-
-/** The message, to be sent as JSON. `previous`: the verdict sent before. */
-function messageOf(
-  { format, about: { version, operators }, clock }: NotifierOptions,
-  verdict: Verdict,
-  previous: string | null,
-): object {
-  if (format === 'slack') return { text: slackText(verdict, operators) };
-  const { verdict: name, reason, sentence, remedy, since } = verdict;
-  return {
-    service: 'compliance-mirror',
-    version,
-    operators,
-    verdict: name,
-    reason,
-    sentence,
-    remedy,
-    since,
-    previous,
-    at: new Date(clock.wall()).toISOString(),
-  };
-}
-
-/** In the markup of Slack's incoming webhooks, which Mattermost and Rocket.Chat take too. */
-function slackText({ verdict, sentence, remedy }: Verdict, operators: string): string {
-  const name = verdict.replaceAll('_', ' ');
-  const lines = [
-    `*compliance-mirror: ${name}*`,
-    escaped(sentence),
-    ...(remedy === null ? [] : [`What to do: ${escaped(remedy)}`]),
-    `<${operators}|Status page>`,
-  ];
-  return lines.join('\n');
-}
-
-/** Escapes the characters that Slack would take for a link, a mention or an entity. */
-function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

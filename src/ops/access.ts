@@ -5,7 +5,7 @@ import type { OpsToken } from '../platform/config.ts';
 import { problem } from '../platform/problem.ts';
 import type { AuditLog } from './audit.ts';
 import type { OpsContext } from './context.ts';
-import { createAttempts, createRefusedNotes } from './guess-limit.ts';
+import { createRefusedNotes } from './refused-notes.ts';
 import { createSessions, SESSION_LIFETIME_MS } from './sessions.ts';
 import { createTokens, type KnownToken } from './tokens.ts';
 
@@ -13,8 +13,8 @@ export interface Identity {
   /** The token's name, as the audit shows it. */
   name: string;
   role: OpsToken['role'];
-  /** The value that forms must carry; null for a bearer token, which no browser sends by itself. */
-  csrf: string | null;
+  /** It was a browser's session, which can be ended; false: a bearer token. */
+  isSession: boolean;
 }
 
 /** node-server sets the bindings; an app that is called without a socket has none. */
@@ -25,22 +25,11 @@ export interface OpsEnv {
 
 export type OpsHandlerContext = Context<OpsEnv>;
 
-/** The form field with the session's CSRF token. Scripts may send it as the header `X-CSRF-Token`. */
-export const CSRF_FIELD = 'csrf';
-
-/** `waitSeconds` of a wrong token; above 0: there were too many wrong ones before it. */
-type Presented = { token: KnownToken; waitSeconds: null } | { token: null; waitSeconds: number };
-
 /** Where a token is presented: in the sign-in form, or with a request. */
 const DOORS = ['sign_in', 'bearer'] as const;
 type Door = (typeof DOORS)[number];
-/** `limited`: wrong, after too many other wrong ones. */
-const OUTCOMES = ['accepted', 'refused', 'limited'] as const;
+const OUTCOMES = ['accepted', 'refused'] as const;
 type Outcome = (typeof OUTCOMES)[number];
-
-/** After too many wrong tokens: how long the answer is delayed, and how many answers may be delayed at once. */
-const SLOWED_MS = 1_000;
-const MAX_SLOWED = 100;
 
 /** Characters of a forbidden path in the audit. */
 const PATH_SHOWN_CHARACTERS = 300;
@@ -49,7 +38,6 @@ export type Access = ReturnType<typeof createAccess>;
 
 export function createAccess(context: OpsContext, audit: AuditLog) {
   const { clock, addresses } = context;
-  const attempts = createAttempts(clock);
   const tokens = createTokens(context.tokens);
   const sessions = createSessions({ store: context.sessionStore, clock, tokens: tokens.known });
   const cookie = cookieOptions(context.publicUrl);
@@ -62,35 +50,16 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     for (const outcome of OUTCOMES) context.metrics.tokensPresented.inc({ door, outcome }, 0);
   }
   const remoteAddress = (c: OpsHandlerContext) => addresses.of(c.env?.incoming ?? {}) ?? 'unknown';
-  /** Marks the connection as an operator's: it is kept when strangers open too many. */
-  const proveConnection = (c: OpsHandlerContext) => context.prove(c.env?.incoming ?? {});
 
-  let slowedNow = 0;
-  /** Delays the answer to a wrong token, unless MAX_SLOWED answers are delayed already. */
-  const slowDown = async () => {
-    if (slowedNow >= MAX_SLOWED) return;
-    slowedNow += 1;
-    await context.clock.sleep(SLOWED_MS, context.signal);
-    slowedNow -= 1;
-  };
-
-  /** Compares a presented token. A wrong one is counted, and audited at a bounded rate. */
-  const present = async (c: OpsHandlerContext, presented: string, door: Door): Promise<Presented> => {
-    const address = remoteAddress(c);
+  /** Compares a presented token. A wrong one (null) is counted, and audited at a bounded rate. */
+  const present = async (c: OpsHandlerContext, presented: string, door: Door): Promise<KnownToken | null> => {
     const token = tokens.match(presented);
-    // A right token never waits: behind a proxy all have one address, and anyone there could lock the others out.
-    if (token !== null) {
-      count(door, 'accepted');
-      return { token, waitSeconds: null };
-    }
-    const waitMs = attempts.waitMs(address);
-    count(door, waitMs > 0 ? 'limited' : 'refused');
-    await noteRefused(door, address);
-    if (waitMs > 0) await slowDown();
-    else attempts.failed(address);
-    return { token: null, waitSeconds: Math.ceil(waitMs / 1000) };
+    count(door, token === null ? 'refused' : 'accepted');
+    if (token === null) await noteRefused(door, remoteAddress(c));
+    return token;
   };
 
+  /** Hono's `csrf` looks at forms alone, and this at every change: no field of a form has to prove where it is from. */
   const fromThisSite = (c: OpsHandlerContext): boolean => {
     const origin = c.req.header('origin');
     if (origin === undefined) return c.req.header('sec-fetch-site') === 'same-origin';
@@ -111,10 +80,9 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
   const identify: MiddlewareHandler<OpsEnv> = async function identify(c, next) {
     const authorization = c.req.header('authorization');
     if (authorization !== undefined) {
-      const { token, waitSeconds } = await present(c, bearerOf(authorization), 'bearer');
-      if (token === null) return waitSeconds > 0 ? tooManyAttempts(waitSeconds) : unauthorized();
-      c.set('identity', { name: token.name, role: token.role, csrf: null });
-      proveConnection(c);
+      const token = await present(c, bearerOf(authorization), 'bearer');
+      if (token === null) return unauthorized();
+      c.set('identity', { name: token.name, role: token.role, isSession: false });
       return next();
     }
     const session = await sessionIdentity(c);
@@ -122,13 +90,8 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     if (session === null) {
       return acceptsPage(c) && !isChange ? c.redirect(signInPath(c.req.url), 303) : unauthorized();
     }
-    if (isChange) {
-      if (!fromThisSite(c)) return foreignOrigin();
-      const csrf = c.req.header('x-csrf-token') ?? (await formFields(c)).get(CSRF_FIELD);
-      if (csrf !== session.csrf) return staleForm();
-    }
+    if (isChange && !fromThisSite(c)) return foreignOrigin();
     c.set('identity', session);
-    proveConnection(c);
     return next();
   };
 
@@ -146,15 +109,16 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
     identify,
     operateToChange,
 
-    async signIn(c: OpsHandlerContext, presented: string): Promise<Presented> {
-      const outcome = await present(c, presented, 'sign_in');
-      if (outcome.token === null) return outcome;
+    /** False: there is no such token. */
+    async signIn(c: OpsHandlerContext, presented: string): Promise<boolean> {
+      const token = await present(c, presented, 'sign_in');
+      if (token === null) return false;
       const before = getCookie(c, cookieName);
       if (before !== undefined) await sessions.close(before);
-      const id = await sessions.open(outcome.token.key);
+      const id = await sessions.open(token);
       setCookie(c, cookieName, id, { ...cookie, maxAge: SESSION_LIFETIME_MS / 1000 });
-      await audit.note(outcome.token.name, 'sign_in', 'ok', remoteAddress(c));
-      return outcome;
+      await audit.note(token.name, 'sign_in', 'ok', remoteAddress(c));
+      return true;
     },
 
     async signOut(c: OpsHandlerContext): Promise<void> {
@@ -162,13 +126,6 @@ export function createAccess(context: OpsContext, audit: AuditLog) {
       if (id !== undefined) await sessions.close(id);
       deleteCookie(c, cookieName, cookie);
       await audit.note(c.get('identity').name, 'sign_out', 'ok', remoteAddress(c));
-    },
-
-    /** Whether the session or the token that opened a page is still valid. Counts as use of the session. */
-    async stillSignedIn(c: OpsHandlerContext): Promise<boolean> {
-      const authorization = c.req.header('authorization');
-      if (authorization === undefined) return (await sessionIdentity(c)) !== null;
-      return tokens.match(bearerOf(authorization)) !== null;
     },
   };
 }
@@ -189,12 +146,6 @@ function unauthorized(): Response {
   );
 }
 
-function tooManyAttempts(waitSeconds: number): Response {
-  return problem(429, 'too_many_attempts', 'Too many attempts.', `Try again in ${waitSeconds} s.`, {
-    'retry-after': String(waitSeconds),
-  });
-}
-
 export function foreignOrigin(): Response {
   return problem(
     403,
@@ -205,15 +156,11 @@ export function foreignOrigin(): Response {
   );
 }
 
-function staleForm(): Response {
-  return problem(403, 'stale_form', 'This form is out of date.', 'Go back, reload the page and try again.');
-}
-
 function changes(c: OpsHandlerContext): boolean {
   return c.req.method !== 'GET' && c.req.method !== 'HEAD';
 }
 
-/** A browser that opens a page, not a script or an event stream. */
+/** A browser that opens a page, not a script. */
 export function acceptsPage(c: OpsHandlerContext): boolean {
   return (c.req.header('accept') ?? '').includes('text/html');
 }

@@ -2,8 +2,10 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import { bodyLimit } from 'hono/body-limit';
 import { HTTPException } from 'hono/http-exception';
 import { methodNotAllowed } from 'hono/method-not-allowed';
+import { MAX_ID_LENGTH } from '../compliance/pointers.ts';
 import { MirrorError, StoreUnavailable } from '../platform/errors.ts';
 import { problem } from '../platform/problem.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { createAccess, type OpsEnv } from './access.ts';
 import { createApi, openApiDocument } from './api/app.ts';
 import { createOperations } from './api/changes.ts';
@@ -11,18 +13,18 @@ import * as routes from './api/routes.ts';
 import { createAuditLog } from './audit.ts';
 import { cached, inTime } from './cached.ts';
 import type { OpsContext } from './context.ts';
-import { ownHosts, securityHeaders } from './headers.ts';
+import { notCached, ownHosts, securityHeaders } from './headers.ts';
 import { createPages } from './pages/app.tsx';
-import { TICKED_BYTES, TICKED_PATH } from './pages/forms.ts';
 import { problemPages, script, styleSheet } from './pages/layout.tsx';
 import { createSignIn } from './pages/sign-in.tsx';
 import { scrape } from './prometheus.ts';
 import { createSnapshots, type Snapshots } from './snapshot.ts';
 
-/** Enough for every request body except the two that may hold many ids. */
+/** Enough for every request body except the one that may hold many ids. */
 const MAX_BODY_BYTES = 32 * 1024;
-/** Its JSON body may hold as many ids as the form at TICKED_PATH, in fewer bytes. */
-const REFETCH_PATH = /^\/api\/records\/[a-z_]+\/refetch$/;
+/** In JSON each character of an id may be an escape of six. */
+export const MANY_IDS_BYTES =
+  MAX_BODY_BYTES + PAGE_LIMIT_MAX * (MAX_ID_LENGTH * '\\u0000'.length + '"",'.length);
 
 /** Several probes may ask at once; one check of the database serves all of them for this long. */
 const READY_CACHE_MS = 2_000;
@@ -46,16 +48,14 @@ export function createOps(
   const app = new OpenAPIHono<OpsEnv>();
 
   app.onError((error) => problemOf(error, context));
-  app.use(securityHeaders(context.publicUrl));
+  app.use(securityHeaders(context.publicUrl), notCached);
   app.use(problemPages(context));
   app.use(methodNotAllowed({ app, onMethodNotAllowed: refuseMethod }));
+  app.use((c, next) => (c.req.header('transfer-encoding') === undefined ? next() : lengthRequired()));
   const limited = (maxSize: number) =>
     bodyLimit({ maxSize, onError: () => problem(413, 'too_large', 'The body is too large.') });
-  const [small, manyIds] = [limited(MAX_BODY_BYTES), limited(MAX_BODY_BYTES + TICKED_BYTES)];
-  app.use((c, next) => {
-    const { path } = c.req;
-    return path === TICKED_PATH || REFETCH_PATH.test(path) ? manyIds(c, next) : small(c, next);
-  });
+  const [small, manyIds] = [limited(MAX_BODY_BYTES), limited(MANY_IDS_BYTES)];
+  app.use((c, next) => (c.req.path === '/api/syncs' ? manyIds(c, next) : small(c, next)));
 
   // ─── open to anyone ───
   app.openapi(routes.livez, (c) => c.json({ status: 'live' as const }, 200));
@@ -87,7 +87,7 @@ export function createOps(
     // The facts of this process cost nothing, so they are newer than the snapshot.
     const snapshot = { ...(await snapshots.current()), live: context.facts() };
     const { contentType } = context.metrics.registry;
-    return c.text(await scrape(context.metrics, snapshot, context.store), 200, {
+    return c.text(await scrape(context.metrics, snapshot), 200, {
       'content-type': contentType,
     });
   });
@@ -98,7 +98,7 @@ export function createOps(
       200,
     );
   });
-  app.route('/', createPages(context, { operations, snapshots, mayGoOn: access.stillSignedIn }));
+  app.route('/', createPages(context, { operations, snapshots }));
   app.route('/', createApi(context, { operations, snapshots }));
 
   // Not Hono's `notFound` hook: that does not run when this app is mounted on the receiver's listener.
@@ -109,12 +109,16 @@ export function createOps(
 function problemOf(error: unknown, { logger, lines }: OpsContext): Response {
   if (error instanceof HTTPException && error.res !== undefined) return error.res;
   const reason = error instanceof MirrorError ? error.code : null;
-  if (lines.admits(logger, 'error', 'operators’ request failed', { outcome: 'failed', reason }))
-    logger.error({ outcome: 'failed', error }, 'operators’ request failed');
+  lines.write(logger, 'error', { outcome: 'failed', reason, error }, 'operators’ request failed');
   if (error instanceof StoreUnavailable) {
     return problem(503, error.code, 'The database cannot be used now.', error.remedy, { 'retry-after': '5' });
   }
   return problem(500, 'internal_error', 'Something went wrong here.', 'The log says what.');
+}
+
+/** For chunks: before the limit of the body was reached, each byte of it could cost as much as a request. */
+async function lengthRequired(): Promise<Response> {
+  return problem(411, 'length_required', 'The request must tell the length of its body.');
 }
 
 function refuseMethod(_: unknown, methods: readonly string[]): Response {

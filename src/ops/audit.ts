@@ -1,11 +1,11 @@
 import { HTTPException } from 'hono/http-exception';
 import { momentOf } from '../platform/clock.ts';
 import { AUDIT_ASKED } from '../store/reports.ts';
-import type { ApiContext } from './context.ts';
+import type { OpsContext } from './context.ts';
 
 export type AuditLog = ReturnType<typeof createAuditLog>;
 
-export function createAuditLog({ store, clock, logger }: ApiContext) {
+export function createAuditLog({ store, clock, logger }: OpsContext) {
   const now = () => momentOf(clock);
 
   return {

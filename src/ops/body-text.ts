@@ -1,6 +1,7 @@
 /** Bodies as people read them. */
 
-import { endOfString } from '../compliance/json.ts';
+import { parseJson } from '../compliance/json.ts';
+import { isDeeper } from '../compliance/pointers.ts';
 
 /** Bytes that a page shows in hex; the API has all of them. */
 export const HEX_SHOWN_BYTES = 4096;
@@ -14,19 +15,17 @@ const VALUE_SHOWN_CHARACTERS = 4096;
 export const NAME_SHOWN_CHARACTERS = 160;
 /** Of one change; the API has all of them. */
 export const FIELDS_SHOWN = 200;
-/** Deeper values are on one line: an indent for every level makes a page grow with the square of the depth. */
-export const INDENTED_DEPTH = 24;
-const INDENT = '  ';
+/** Deeper JSON is shown as it came. */
+const INDENTED_DEPTH = 24;
 
-/**
- * A text as pages show it: JSON is indented, anything else is as it was. At most about twice TEXT_SHOWN_CHARACTERS. `left`:
- * characters left out at the end.
- */
+/** A text as pages show it: JSON is indented where that makes it less than twice the bound, anything else is as it was. */
 export function shownText(text: string) {
-  if (text.length > TEXT_SHOWN_CHARACTERS || !isJson(text)) return rawText(text);
-  return { text: indentedJson(text, TEXT_SHOWN_CHARACTERS), isIndented: true, left: 0 };
+  const indented = text.length > TEXT_SHOWN_CHARACTERS ? null : indentedJson(text);
+  const isIndented = indented !== null && indented.length < 2 * TEXT_SHOWN_CHARACTERS;
+  return isIndented ? { text: indented, isIndented, left: 0 } : rawText(text);
 }
 
+/** `left`: characters left out at the end. */
 export function rawText(text: string) {
   const shown = text.slice(0, TEXT_SHOWN_CHARACTERS);
   return { text: shown, isIndented: false, left: text.length - shown.length };
@@ -37,55 +36,15 @@ export function shortened(text: string, most = VALUE_SHOWN_CHARACTERS): string {
   return text.length <= most ? text : `${text.slice(0, most)}…`;
 }
 
-export function isJson(text: string): boolean {
+/** JSON as it is understood here, for reading: a key that is repeated counts once. Null: it is none, or too deep. */
+export function indentedJson(text: string): string | null {
   try {
-    JSON.parse(text);
-    return true;
+    const value = parseJson(text);
+    // An indent for every level would grow with the square of the depth.
+    return isDeeper(value, INDENTED_DEPTH) ? null : JSON.stringify(value, null, 2);
   } catch {
-    return false;
+    return null;
   }
-}
-
-/**
- * `json`, which must be JSON, indented. Only white space is changed: parsing and printing again would round large
- * numbers and drop repeated keys, and show something that nobody signed. Linear in time and space: what is deeper
- * than INDENTED_DEPTH is on one line, and after `most` characters the rest is as it was.
- */
-export function indentedJson(json: string, most = Number.POSITIVE_INFINITY): string {
-  const margins = Array.from({ length: INDENTED_DEPTH + 1 }, (_, depth) => `\n${INDENT.repeat(depth)}`);
-  let out = '';
-  let depth = 0;
-  let at = 0;
-  while (at < json.length && out.length < most) {
-    const character = json[at]!;
-    let end = at + 1;
-    if (character === '"') {
-      end = endOfString(json, at);
-      out += json.slice(at, end);
-    } else if (character === '{' || character === '[') {
-      const inside = skipBlanks(json, end);
-      const isEmpty = json[inside] === '}' || json[inside] === ']';
-      end = isEmpty ? inside + 1 : inside;
-      if (!isEmpty) depth += 1;
-      out += isEmpty ? character + json[inside] : character + (margins[depth] ?? '');
-    } else if (character === '}' || character === ']') {
-      out += depth > INDENTED_DEPTH ? character : margins[depth - 1] + character;
-      depth -= 1;
-    } else if (character === ',') out += `,${margins[depth] ?? ''}`;
-    else if (character === ':') out += ': ';
-    else if (!isBlank(character)) out += character;
-    at = end;
-  }
-  return out + json.slice(at);
-}
-
-const isBlank = (character: string | undefined) =>
-  character === ' ' || character === '\n' || character === '\r' || character === '\t';
-
-function skipBlanks(text: string, from: number): number {
-  let at = from;
-  while (isBlank(text[at])) at += 1;
-  return at;
 }
 
 /** `0000  7b 22 69 64 …  {"id…`, a line for 16 bytes; the first `HEX_SHOWN_BYTES`. */
@@ -141,30 +100,3 @@ function fieldsOf(side: Readonly<Record<string, unknown>>): Map<string, string> 
   }
   return fields;
 }
-
-/** With its quotes. Linux takes one argument of this length. */
-const ARGUMENT_MAX_BYTES = 120_000;
-
-/** A terminal takes these for keys, also between quotes: Ctrl-C ends the command, and what follows in the body would be run. */
-const KEYS = /[^\P{Cc}\t\n\r]/u;
-
-/**
- * A command that delivers this body again. An operator who has the secret puts the signature in, because no page shows the
- * secret. Null: no command line can hold the body, or it cannot be pasted safely. Pure.
- */
-export function curlOf(
-  body: string,
-  { url, signatureHeader }: { url: string; signatureHeader: string },
-): string | null {
-  const quoted = quote(body);
-  if (KEYS.test(body) || Buffer.byteLength(quoted) > ARGUMENT_MAX_BYTES) return null;
-  return [
-    `curl -X POST ${quote(url)}`,
-    `-H ${quote('content-type: application/json')}`,
-    `-H ${quote(`${signatureHeader}: t=TIMESTAMP, v1=SIGNATURE`)}`,
-    `--data-raw ${quoted}`,
-  ].join(' \\\n  ');
-}
-
-/** For a shell: between single quotes only the closing quote has a meaning. */
-export const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,5 +1,6 @@
 import { isIPv4 } from 'node:net';
-import type { MiddlewareHandler } from 'hono';
+import { Hono, type MiddlewareHandler } from 'hono';
+import { secureHeaders } from 'hono/secure-headers';
 import { problem } from '../platform/problem.ts';
 import type { OpsEnv } from './access.ts';
 import type { OpsContext } from './context.ts';
@@ -36,57 +37,50 @@ const FOREIGN_HOST =
  */
 export function ownHosts({ host, publicUrl, lines, logger }: OpsContext): MiddlewareHandler<OpsEnv> {
   const configured = publicUrl === null ? [host] : [host, publicUrl.host];
-  const refused = { outcome: 'refused', reason: 'foreign_host' };
   return async function ownHosts(c, next) {
     const asked = c.req.header('host');
     if (c.req.header('authorization') !== undefined || isOwnHost(asked, configured)) return next();
-    if (lines.admits(logger, 'warn', FOREIGN_HOST, refused)) {
-      const name = JSON.stringify(asked?.slice(0, NAME_SHOWN_CHARACTERS));
-      logger.warn({ ...refused, error: `asked for under the name ${name}` }, FOREIGN_HOST);
-    }
+    const error = `asked for under the name ${JSON.stringify(asked?.slice(0, NAME_SHOWN_CHARACTERS))}`;
+    lines.write(logger, 'warn', { outcome: 'refused', reason: 'foreign_host', error }, FOREIGN_HOST);
     // Anybody can get this answer, so only the log says what to set.
     return problem(421, 'foreign_host', 'This service does not go by that name.', 'Its log says more.');
   };
 }
 
-/** Nothing from other sites, nothing inline, no framing: even HTML in a record's name that slipped through would do nothing. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self' data:",
-  "form-action 'self'",
-  "frame-ancestors 'none'",
-  "base-uri 'none'",
-].join('; ');
-
-const SECURITY_HEADERS = [
-  ['Content-Security-Policy', CONTENT_SECURITY_POLICY],
-  ['X-Content-Type-Options', 'nosniff'],
-  ['X-Frame-Options', 'DENY'],
-  ['Cross-Origin-Opener-Policy', 'same-origin'],
-  ['Cross-Origin-Resource-Policy', 'same-origin'],
-  // Not `no-referrer`: browsers then send `Origin: null` with a form, and the Origin check would have nothing to check.
-  ['Referrer-Policy', 'same-origin'],
-] as const;
-
 /** A year, as is usual. Without subdomains: they may belong to other services. */
 const HTTPS_ONLY = 'max-age=31536000';
 
-/** On every answer of this listener, errors included. A handler that sets Cache-Control itself keeps its own. */
-export function securityHeaders(publicUrl: URL | null): MiddlewareHandler {
-  return async function securityHeaders(c, next) {
-    await next();
-    secured(c.res, publicUrl);
-  };
-}
+/**
+ * On every answer of this listener, errors included: nothing from other sites, nothing inline, no framing. Even HTML in a record's
+ * name that slipped through would do nothing.
+ */
+export const securityHeaders = (publicUrl: URL | null): MiddlewareHandler =>
+  secureHeaders({
+    contentSecurityPolicy: {
+      defaultSrc: ["'none'"],
+      scriptSrc: ["'self'"],
+      styleSrc: ["'self'"],
+      connectSrc: ["'self'"],
+      imgSrc: ["'self'", 'data:'],
+      formAction: ["'self'"],
+      frameAncestors: ["'none'"],
+      baseUri: ["'none'"],
+    },
+    xFrameOptions: 'DENY',
+    // Not `no-referrer`: browsers then send `Origin: null` with a form, and the Origin check would have nothing to check.
+    referrerPolicy: 'same-origin',
+    strictTransportSecurity: publicUrl?.protocol === 'https:' ? HTTPS_ONLY : false,
+  });
 
-/** Sets them on an answer. Also called for answers that are given before this listener's app exists. */
-export function secured(response: Response, publicUrl: URL | null): Response {
-  const { headers } = response;
-  for (const [name, value] of SECURITY_HEADERS) headers.set(name, value);
-  if (publicUrl?.protocol === 'https:') headers.set('Strict-Transport-Security', HTTPS_ONLY);
-  if (!headers.has('Cache-Control')) headers.set('Cache-Control', 'no-store');
-  return response;
+/** Unless a handler has set it. */
+export const notCached: MiddlewareHandler = async function notCached(c, next) {
+  await next();
+  if (!c.res.headers.has('Cache-Control')) c.res.headers.set('Cache-Control', 'no-store');
+};
+
+/** For answers that are given before this listener's app exists. */
+export function answering(publicUrl: URL | null, answer: (path: string) => Response) {
+  const app = new Hono().use(securityHeaders(publicUrl), notCached);
+  app.all('*', (c) => answer(c.req.path));
+  return (request: Request) => app.fetch(request);
 }

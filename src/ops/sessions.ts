@@ -9,15 +9,15 @@ export const SESSION_LIFETIME_MS = 12 * 60 * 60_000;
 export const SESSION_IDLE_MS = 60 * 60_000;
 /** Use is written at most this often: an open page would otherwise cause a write each second. */
 const NOTE_USE_MS = 60_000;
-/** Far more than there are operators. Beyond it the oldest session ends, so that sign-ins cannot fill the memory. */
-const MAX_SESSIONS = 200;
+/**
+ * Of one token. Beyond it that token's oldest session ends: sign-ins cannot fill the memory, and whoever may only read cannot sign
+ * everybody else out.
+ */
+const MAX_SESSIONS = 50;
 
 export type SessionStore = Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
 
-/**
- * A copy of the database lets nobody sign in: it has only a hash of the cookie, and a hash of cookie and token together. The
- * CSRF token is derived from the cookie, too.
- */
+/** A copy of the database lets nobody sign in: it has only a hash of the cookie, and a hash of cookie and token together. */
 export function createSessions(options: {
   store: SessionStore;
   clock: Pick<Clock, 'steady'>;
@@ -27,11 +27,11 @@ export function createSessions(options: {
   const { store, clock, tokens } = options;
   return {
     /** Returns the cookie's value. */
-    async open(tokenKey: string): Promise<string> {
+    async open({ name, key }: KnownToken): Promise<string> {
       const now = clock.steady();
       const id = randomBytes(32).toString('base64url');
       await store.openSession(
-        { hash: digest('session', id), sealed: digest('token', id, tokenKey), openedAt: now, usedAt: now },
+        { hash: digest('session', id), name, sealed: digest('token', id, key), openedAt: now, usedAt: now },
         { usedSince: now - SESSION_IDLE_MS, atMost: MAX_SESSIONS },
       );
       return id;
@@ -50,8 +50,7 @@ export function createSessions(options: {
         return null;
       }
       if (now - session.usedAt >= NOTE_USE_MS) await store.touchSession(hash, now);
-      // Every form carries `csrf`: a page of another origin cannot know it.
-      return { name: token.name, role: token.role, csrf: digest('form', id) };
+      return { name: token.name, role: token.role, isSession: true };
     },
     async close(id: string): Promise<void> {
       await store.closeSession(digest('session', id));
@@ -66,10 +65,8 @@ export function sessionsInMemory(): SessionStore {
   return {
     async openSession(session, { usedSince, atMost }) {
       for (const { hash, usedAt } of sessions.values()) if (usedAt <= usedSince) sessions.delete(hash);
-      for (const hash of sessions.keys()) {
-        if (sessions.size < atMost) break;
-        sessions.delete(hash);
-      }
+      const own = [...sessions.values()].filter(({ name }) => name === session.name);
+      for (const { hash } of own.slice(0, Math.max(0, own.length - atMost + 1))) sessions.delete(hash);
       sessions.set(session.hash, session);
     },
     async findSession(hash) {

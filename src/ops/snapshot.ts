@@ -1,80 +1,93 @@
-import type { GapReport, StoreSummary, SyncRunReport } from '../store/reports.ts';
+import type { KindStatus, StoreSummary, SyncRunReport } from '../store/reports.ts';
 import type { PendingCount } from './api/schemas.ts';
 import { cached, inTime } from './cached.ts';
-import type { ApiContext, CredentialFacts, LiveFacts } from './context.ts';
-import { judge } from './judge.ts';
-import { reasonsOf, seriesOf, seriesStart } from './traffic.ts';
-import type { Verdict } from './verdict.ts';
+import type { LiveFacts, OpsContext } from './context.ts';
+import { databaseProblem, explained, type Problem, worstFirst } from './problems.ts';
+import { seriesOf, seriesStart, type TrafficSeries } from './traffic.ts';
+import { type ServiceVerdict, serviceVerdict } from './verdict.ts';
 
-/** Everything the status page, `/api/status` and `/metrics` show, read together. */
+/** Everything the status page, `/api/status`, `/metrics` and notifications say, read together. */
 export interface Snapshot {
   /** Wall-clock milliseconds. */
   at: number;
   live: LiveFacts;
   /** Null when the database could not be read. */
   summary: StoreSummary | null;
-  /** The newest open gaps, at most `GAPS_READ`; the summary counts all of them. */
-  gaps: GapReport[];
-  /** Deletions that wait for a person, by the sync run that found them. */
+  /** The rows of `sync_status`. Empty when the database could not be read. */
+  kinds: KindStatus[];
+  /** The open ones, the worst first; of very many not each, but some of each reason. */
+  problems: Problem[];
+  /** Deletions that wait for a person, by kind. */
   pending: PendingCount[];
   /** Newest first. */
   syncRuns: SyncRunReport[];
-  /** Why deliveries were rejected in the last hour, the most frequent reason first. All processes count, also before a restart. */
-  rejected: [reason: string, times: number][];
-  verdict: Verdict;
-  /** Null: events only, or the stored credentials could not be read. */
-  credentials: CredentialFacts | null;
+  /** Deliveries of the last hour. All processes count, also before a restart. */
+  traffic: TrafficSeries;
+  verdict: ServiceVerdict;
 }
 
 /** However many pages are open and however often they ask, the database is read once in this time. */
 const SNAPSHOT_MS = 1_000;
 const SYNC_RUNS_SHOWN = 8;
-/** Enough to name a dozen records of each reason. */
-const GAPS_READ = 200;
-
-type Stored = Pick<Snapshot, 'summary' | 'gaps' | 'pending' | 'syncRuns' | 'rejected'>;
-const UNREAD: Stored = { summary: null, gaps: [], pending: [], syncRuns: [], rejected: [] };
+/** Rows of reasons that the worst ones leave no room for. */
+const OTHERS_READ = 20;
 
 export type Snapshots = ReturnType<typeof createSnapshots>;
 
 /**
- * `current` gives a snapshot at most `SNAPSHOT_MS` old. It does not reject: a database that cannot be read is a verdict.
+ * `current` gives a snapshot at most `SNAPSHOT_MS` old. It does not reject: a database that cannot be read is a problem.
  * `forget` makes the next snapshot a new one, so that people see what they just changed.
  */
-export function createSnapshots(
-  context: ApiContext,
-  /** For commands: `current` rejects when the database cannot be read. */
-  { rejects = false } = {},
-) {
+export function createSnapshots(context: OpsContext) {
   const { store, clock, logger } = context;
 
   const readStore = async () => {
     const now = clock.wall();
-    const [summary, gaps, pending, syncRuns, traffic] = await Promise.all([
+    const [summary, pending, syncRuns, traffic] = await Promise.all([
       store.summary(),
-      store.list('gaps', { open: true, limit: GAPS_READ }),
       store.pendingDeletions(now),
       store.list('sync_runs', { limit: SYNC_RUNS_SHOWN }),
-      context.traffic(seriesStart('hour', now)),
+      context.traffic(seriesStart(now)),
     ]);
-    return { summary, gaps, pending, syncRuns, rejected: reasonsOf(seriesOf(traffic, 'hour', now).total) };
+    const shown = summary.problems.map(({ reason }) => reason);
+    const others = summary.open_problems_by
+      .map(({ reason }) => reason)
+      .filter((each) => !shown.includes(each));
+    const rest =
+      others.length === 0
+        ? []
+        : await store.list('problems', { open: true, reasons: others, limit: OTHERS_READ });
+    const problems = [...summary.problems, ...rest].map(explained);
+    return { summary, problems, pending, syncRuns, traffic: seriesOf(traffic, now) };
   };
 
-  const readOr = async <T>(otherwise: T, what: string, read: () => Promise<T>): Promise<T> => {
-    if (rejects) return await read();
+  const readOrNothing = async () => {
     try {
-      return await inTime(clock, read());
+      return await inTime(clock, readStore());
     } catch (error) {
-      logger.error({ outcome: 'failed', error }, `${what} could not be read`);
-      return otherwise;
+      logger.error({ outcome: 'failed', error }, 'status could not be read');
+      return { summary: null, problems: [], pending: [], syncRuns: [], traffic: seriesOf([], clock.wall()) };
     }
   };
 
+  let unreadSince: number | null = null;
   return cached(clock, SNAPSHOT_MS, async (): Promise<Snapshot> => {
-    const stored = await readOr<Stored>(UNREAD, 'status', readStore);
-    const credentials = await readOr(null, 'credentials', context.credentials);
+    const { problems: rows, ...stored } = await readOrNothing();
     const live = context.facts();
     const at = clock.wall();
-    return { at, live, ...stored, credentials, verdict: judge({ ...stored, live, now: at }) };
+    unreadSince = stored.summary === null ? (unreadSince ?? at) : null;
+    const database = databaseProblem(live, unreadSince, at);
+    const problems = worstFirst(database === null ? rows : [database, ...rows]);
+    const read = stored.summary?.kinds ?? [];
+    // Rows of a database that takes no writes are as old as its last one.
+    const kinds = database === null ? read : read.map((kind) => ({ ...kind, verdict: database.verdict }));
+    return {
+      at,
+      live,
+      ...stored,
+      kinds,
+      problems,
+      verdict: serviceVerdict(kinds, problems, stored.summary?.events),
+    };
   });
 }

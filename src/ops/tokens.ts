@@ -2,8 +2,9 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { OpsToken } from '../platform/config.ts';
+import { tokenFlaw } from '../platform/config-parsers.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
-import { estimatedBits, TOKEN_MIN_BITS } from '../platform/token-strength.ts';
+import { openToOthers } from '../platform/private-files.ts';
 
 /** 256 bits: no rate of guessing finds it. */
 const TOKEN_BYTES = 32;
@@ -82,6 +83,13 @@ function createExclusively(path: string, dir: string): string | null {
 }
 
 function readExisting(path: string): string {
+  const open = openToOthers(path);
+  if (open !== null) {
+    throw new UsageError(
+      `${path}, with the operators' token, ${open}`,
+      'or delete it to have a new one made, since others may know this one',
+    );
+  }
   let token: string;
   try {
     token = readFileSync(path, 'utf8').trim();
@@ -92,11 +100,8 @@ function readExisting(path: string): string {
     );
   }
   // The same rule as for OPS_TOKENS.
-  if (estimatedBits(token) < TOKEN_MIN_BITS || /\s/.test(token)) {
-    throw new UsageError(
-      `${path} does not hold a token of at least ${TOKEN_MIN_BITS} bits`,
-      'delete the file to have a new one made, or set OPS_TOKENS',
-    );
-  }
+  const flaw = tokenFlaw(token);
+  if (flaw !== null)
+    throw new UsageError(`${path} ${flaw}`, 'delete the file to have a new one made, or set OPS_TOKENS');
   return token;
 }

@@ -44,9 +44,6 @@ export function duration(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** A duration whose seconds are known to the tenth only. */
-export const span = (seconds: number) => (seconds < 1 ? 'under 1 s' : duration(seconds * 1000));
-
 /** Rounded to a tenth: no estimate here is more precise. */
 export function tenth(value: number): number;
 export function tenth(value: number | null): number | null;

@@ -1,4 +1,4 @@
-import { type BlockList, isIP, isIPv6 } from 'node:net';
+import { type BlockList, isIP } from 'node:net';
 
 /** The parts of Node's request that are used. `socket` is absent when an app is called without a server. */
 export interface AddressedRequest {
@@ -54,7 +54,7 @@ function addressIn(element: string): string | null {
 
 /** The address, without the IPv6 form in which an IPv6 socket shows an IPv4 address. */
 function plain(address: string): string {
-  return address.toLowerCase().startsWith('::ffff:') && address.includes('.')
+  return address.includes('.') && address.toLowerCase().startsWith('::ffff:')
     ? address.slice('::ffff:'.length)
     : address;
 }
@@ -63,10 +63,20 @@ function plain(address: string): string {
 export const isLoopback = (hostname: string): boolean =>
   /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
 
+/**
+ * Whether the host is within one's own network, as in a cluster: a private address, a name without dots, or one that ends in `.svc`,
+ * `.internal` or the like, which no public name does. `hostname` as above.
+ */
+export const isWithinNetwork = (hostname: string): boolean =>
+  /^(10|192\.168|172\.(1[6-9]|2\d|3[01]))(\.\d+)+$/.test(hostname) ||
+  /^\[f[cd][0-9a-f]{2}:/.test(hostname) ||
+  /^[^.[\]]+$/.test(hostname) ||
+  /\.(svc|internal|local|svc\.cluster\.local)$/.test(hostname);
+
 /** The IPv4 address itself, or the IPv6 network of /64, which is what one subscriber gets. */
 export function networkOf(address: string): string {
   const ipv4 = plain(address);
-  if (!isIPv6(ipv4)) return ipv4;
+  if (!ipv4.includes(':')) return ipv4;
   const [head = '', tail = ''] = ipv4.split('%')[0]!.split('::');
   const left = groupsOf(head);
   const right = groupsOf(tail);

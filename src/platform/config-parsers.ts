@@ -1,5 +1,9 @@
+import { accessSync, constants } from 'node:fs';
 import { BlockList, isIP } from 'node:net';
-import { isLoopback } from './addresses.ts';
+import { z } from 'zod';
+import { isKind } from '../compliance/kinds.ts';
+import { COLUMNS, type Column, type FieldPath } from '../compliance/pointers.ts';
+import { isLoopback, isWithinNetwork } from './addresses.ts';
 import {
   decodeSigningSecret,
   decodeWhole,
@@ -8,7 +12,8 @@ import {
   MIN_SIGNING_KEY_BYTES,
   type SecretEncoding,
 } from './signing-secret.ts';
-import { estimatedBits, TOKEN_MIN_BITS } from './token-strength.ts';
+
+/** The types of settings: each turns the text in the environment into a value. */
 
 /** A part of the signed bytes: literal text, the timestamp as sent, the raw body, or a request header's value. */
 export type TemplatePart =
@@ -17,82 +22,148 @@ export type TemplatePart =
   | { kind: 'body' }
   | { kind: 'header'; name: string };
 
-/** Turns a setting's text into its value. */
-export interface Parser<Value> {
-  /** Null: the text cannot be used. */
-  parse(text: string): Value | null;
-  /** For people: the texts that can be used. */
+/** A type, and for people what it takes and its unit. Of a custom issue `params.flaw` says what is wrong, without any part of a secret. */
+export interface Type<Value> {
+  schema: z.ZodType<Value, string>;
   takes: string;
-  /** What is wrong with a text that cannot be used, without any part of a secret. Null: nothing beyond `takes`. */
-  flaw?(text: string): string | null;
+  unit?: string;
+  /** Its text is never shown. */
+  isSecret?: true;
 }
 
-/** AES-256's key. */
-const CREDENTIALS_KEY_BYTES = 32;
-/** Different bytes in a key of 32. A random key has about 30. */
-const MIN_DISTINCT_KEY_BYTES = 16;
+export const secret = <Value>(type: Type<Value>): Type<Value> => ({ ...type, isSecret: true });
 
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-
-export function text(pattern: RegExp, takes: string): Parser<string> {
-  return { parse: (value) => (pattern.test(value) ? value : null), takes };
+/** `read` gives null for a text that cannot be used, and then `flaw` says why, if it knows more than `takes`. */
+function type<Value>(
+  takes: string,
+  read: (text: string) => Value | null,
+  flaw: (text: string) => string | null = () => null,
+): Type<Value> {
+  const schema = z.string().transform((text, issues): Value => {
+    const value = read(text);
+    if (value !== null) return value;
+    issues.addIssue({ code: 'custom', params: { flaw: flaw(text) } });
+    return z.NEVER;
+  });
+  return { schema, takes };
 }
 
-function numeric(pattern: RegExp, min: number, max: number, takes: string): Parser<number> {
-  const parse = (value: string) =>
-    pattern.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : null;
-  return { parse, takes };
+export function text(pattern: RegExp, takes: string): Type<string> {
+  return { schema: z.string().regex(pattern), takes };
 }
 
-export function integer(min: number, max: number, unit = ''): Parser<number> {
-  return numeric(/^\d{1,15}$/, min, max, `a whole number${unit && ` of ${unit}`} from ${min} to ${max}`);
+const numeric = (pattern: RegExp, min: number, max: number) =>
+  z.string().regex(pattern).transform(Number).pipe(z.number().min(min).max(max));
+
+export function integer(min: number, max: number, unit?: string): Type<number> {
+  const takes = `a whole number${unit === undefined ? '' : ` of ${unit}`} from ${min} to ${max}`;
+  return { schema: numeric(/^\d{1,15}$/, min, max), takes, ...(unit === undefined ? {} : { unit }) };
 }
 
-export function decimal(min: number, max: number, unit: string): Parser<number> {
+export function decimal(min: number, max: number, unit: string): Type<number> {
   const takes = `a number of ${unit} from ${min} to ${max}, fractions allowed`;
-  return numeric(/^\d{1,9}(\.\d{1,9})?$/, min, max, takes);
+  return { schema: numeric(/^\d{1,9}(\.\d{1,9})?$/, min, max), takes, unit };
 }
 
-export function oneOf<const Word extends string>(...words: readonly Word[]): Parser<Word> {
-  return {
-    parse: (value) => words.find((word) => word === value) ?? null,
-    takes: `one of ${words.join(', ')}`,
+export function oneOf<const Word extends string>(...words: readonly Word[]): Type<Word> {
+  return { schema: z.enum(words) as unknown as z.ZodType<Word, string>, takes: `one of ${words.join(', ')}` };
+}
+
+/** A file that is there, and can be read. */
+export function fileAt(takes: string): Type<string> {
+  const readable = (path: string) => {
+    try {
+      accessSync(path, constants.R_OK);
+      return path;
+    } catch {
+      return null;
+    }
   };
+  return type(takes, readable, (path) => `${path} cannot be read`);
 }
 
 const wordsIn = (value: string) => value.split(/[\s,]+/).filter((word) => word !== '');
 
 /** Words separated by commas or spaces. */
-export function list(word: RegExp, takes: string): Parser<string[]> {
-  const parse = (value: string) => {
+export function list(word: RegExp, takes: string): Type<readonly string[]> {
+  return type(takes, (value) => {
     const items = wordsIn(value);
     return items.length > 0 && items.every((item) => word.test(item)) ? items : null;
-  };
-  return { parse, takes };
+  });
 }
 
+/** The same, of which each is one of these. */
+export function anyOf<const Word extends string>(...words: readonly Word[]): Type<Word[]> {
+  return type(`${words.join(' or ')}`, (value) => {
+    const items = wordsIn(value);
+    return items.every((item): item is Word => words.some((word) => word === item)) ? items : null;
+  });
+}
+
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
 export const hostName = text(/^[A-Za-z0-9._:%-]+$/, 'a host name or an address such as 127.0.0.1 or ::1');
-export const headerName: Parser<string> = {
-  parse: (name) => (HEADER_NAME.test(name) ? name.toLowerCase() : null),
-  takes: "an HTTP header's name",
-};
+export const headerName = type("an HTTP header's name", (name) =>
+  HEADER_NAME.test(name) ? name.toLowerCase() : null,
+);
 export const parameterName = text(/^[A-Za-z0-9_.[\]-]{1,64}$/, 'the name of a query parameter');
+export const fieldNames = list(/^[^\s.,:=]+(\.[^\s.,:=]+)*$/, 'dotted paths separated by commas');
+
+const FIELD_PATH =
+  /^(?:(?<kind>[a-z_]+):)?(?:(?<column>[a-z]+)=)?(?<path>[^\s.,:="\\]+(?:\.[^\s.,:="\\]+)*)$/;
+
+function fieldPaths<Of>(takes: string, read: (groups: Record<string, string | undefined>) => Of | null) {
+  return type(takes, (value): FieldPath<Of>[] | null => {
+    const paths = wordsIn(value).map((word) => {
+      const groups = FIELD_PATH.exec(word)?.groups;
+      if (groups === undefined) return null;
+      const { kind = null, path } = groups;
+      const of = read(groups);
+      return of === null || (kind !== null && !isKind(kind)) ? null : { kind, path: path!, ...of };
+    });
+    return paths.length > 0 && paths.every((path) => path !== null) ? paths : null;
+  });
+}
+
+export const ignoredFields = fieldPaths(
+  'KIND:PATH separated by commas, such as policy:documentUrl; without a kind of all',
+  ({ column }) => (column === undefined ? {} : null),
+);
+export const fieldPointers = fieldPaths(
+  'KIND:COLUMN=PATH separated by commas, such as policy:status=state.code; without a kind of all',
+  ({ column }) => (COLUMNS.some((one) => one === column) ? { column: column as Column } : null),
+);
+
 export const idPointers = list(
   /^[^\s.,]+(\.[^\s.,]+)*$/,
   'dotted paths separated by commas, such as policyId,policy.id',
 );
-export const databaseUrl: Parser<string> = {
-  parse: (value) => (isFilePlace(value) || isServerUrl(value) ? value : null),
-  takes:
-    'file:PATH (SQLite, without parameters) or postgres://USER:PASSWORD@HOST/DATABASE, each part percent-encoded',
-};
 
 /**
- * Refuses an @ in the path, behind # or behind a ? without a path: it shows that the password has an unencoded /, # or ?. Parts of
- * that password would be taken for a port and a database, and shown.
+ * An unencoded @, /, # or ? in a password is refused: programs read such an address in different ways, and parts of the password
+ * would be taken for a host, a port or a database, and shown.
  */
-function isServerUrl(value: string): boolean {
-  return /^postgres(ql)?:\/\/./s.test(value) && !/^[^:]*:\/\/[^/?#]*(\?.*|[/#][^?]*)@/s.test(value);
+export const databaseUrl = type(
+  'file:PATH (SQLite, without parameters) or postgres://USER:PASSWORD@HOST/DATABASE, each part percent-encoded',
+  (value) => (isFilePlace(value) || (isServerUrl(value) && !isAmbiguous(value)) ? value : null),
+  (value) =>
+    isServerUrl(value) && isAmbiguous(value)
+      ? 'has a user or a password that is not percent-encoded: write %40 for @, %23 for #, %3F for ? and %2F for /'
+      : null,
+);
+
+const isServerUrl = (value: string) => /^postgres(ql)?:\/\/./s.test(value);
+/** A second @ before the path; or one in the path, behind # or behind a ? that begins no parameter. */
+function isAmbiguous(value: string): boolean {
+  const rest = value.slice(value.indexOf('://') + '://'.length);
+  const end = rest.search(/[/?#]/);
+  const authority = end < 0 ? rest : rest.slice(0, end);
+  if (authority.split('@').length > 2) return true;
+  const behind = rest.slice(authority.length);
+  const [path = '', ...queries] = behind.split('?');
+  if (!behind.startsWith('/') || path.includes('@')) return behind.includes('@');
+  const query = queries.join('?');
+  return query.includes('@') && !/^\w+=/.test(query);
 }
 
 /**
@@ -118,15 +189,14 @@ export const schemaName = text(
 /** A text that needs no encoding in an Authorization header or a JSON body. */
 export const credential = text(/^[\x21-\x7e]+$/, 'printable ASCII without spaces');
 
-export const networks: Parser<BlockList> = {
-  parse(value) {
+export const networks = type(
+  'addresses and networks separated by commas, such as 10.0.0.7,192.168.0.0/16, none of all addresses (/0)',
+  (value) => {
     const list = new BlockList();
     const items = wordsIn(value);
     return items.length > 0 && items.every((item) => addNetwork(list, item)) ? list : null;
   },
-  takes:
-    'addresses and networks separated by commas, such as 10.0.0.7,192.168.0.0/16, none of all addresses (/0)',
-};
+);
 
 function addNetwork(list: BlockList, item: string): boolean {
   const [address = '', prefix, ...rest] = item.split('/');
@@ -141,18 +211,42 @@ function addNetwork(list: BlockList, item: string): boolean {
   return true;
 }
 
-export function webUrl(check: (url: URL) => boolean, takes: string): Parser<URL> {
-  const parse = (value: string) => {
+/** `flaw`: why such an address cannot be used. */
+function webUrl(takes: string, flaw: (url: URL) => string | null): Type<URL> {
+  const plain = (value: string) => {
     const url = URL.parse(value);
-    const isPlain = url !== null && /^https?:$/.test(url.protocol) && url.username + url.password === '';
-    return isPlain && check(url) ? url : null;
+    return url !== null && /^https?:$/.test(url.protocol) && url.username + url.password === '' ? url : null;
   };
-  return { parse, takes };
+  const flawOf = (value: string) => {
+    const url = plain(value);
+    return url === null ? null : flaw(url);
+  };
+  return type(takes, (value) => (flawOf(value) === null ? plain(value) : null), flawOf);
 }
 
-export function isHttpsOrLoopback(url: URL): boolean {
+function isHttpsOrLoopback(url: URL): boolean {
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
 }
+
+const SAFE = 'an https URL, or http to this machine (localhost, 127.0.0.1, [::1])';
+const unsafe = (url: URL) => (isHttpsOrLoopback(url) ? null : 'is http to another machine');
+const queried = (url: URL) => (url.search + url.hash === '' ? null : 'has a query');
+
+export const safeUrl = webUrl(SAFE, unsafe);
+/** What is sent there is no secret. */
+export const notifyUrl = webUrl(
+  'an https URL, or http within your own network (a private address, a name without dots, ….svc, ….internal)',
+  (url) => (isWithinNetwork(url.hostname) ? null : unsafe(url)),
+);
+export const plainSafeUrl = webUrl(`${SAFE}, no query`, (url) => unsafe(url) ?? queried(url));
+/** The pages' links begin at the root. */
+export const originUrl = webUrl('no path and no query: only http or https, a host and a port', (url) =>
+  url.pathname === '/' ? queried(url) : 'has a path',
+);
+export const baseUrl = webUrl(
+  `${SAFE}, with a path that ends in /v1`,
+  (url) => unsafe(url) ?? queried(url) ?? (/\/v1\/?$/.test(url.pathname) ? null : 'has another path'),
+);
 
 /** Null if a brace is no part of a placeholder: a misspelt placeholder, taken as text, would make every signature fail. */
 export function templateParts(template: string): readonly TemplatePart[] | null {
@@ -170,22 +264,22 @@ export function templateParts(template: string): readonly TemplatePart[] | null 
 }
 
 /** `WEBHOOK_SIGNED_CONTENT`. */
-export const signedContent: Parser<readonly TemplatePart[]> = {
-  parse(template) {
+export const signedContent = type(
+  'text with {t} and {body} in it, if necessary {header:NAME}, and no other braces',
+  (template) => {
     const parts = templateParts(template);
     const has = (kind: TemplatePart['kind']) => parts?.some((part) => part.kind === kind) ?? false;
     return has('timestamp') && has('body') ? parts : null;
   },
-  takes: 'text with {t} and {body} in it, if necessary {header:NAME}, and no other braces',
-};
+);
 
-export const secretEncoding: Parser<SecretEncoding> = {
-  parse: (value) => (isSecretEncoding(value) ? value : null),
-  takes:
-    'utf8, hex or base64, or one of them after a prefix that is no part of the key, such as whsec_base64',
-};
+export const secretEncoding: Type<SecretEncoding> = type(
+  'utf8, hex or base64, or one of them after a prefix that is no part of the key, such as whsec_base64',
+  (value) => (isSecretEncoding(value) ? value : null),
+);
 
-export function signingSecrets(encoding: SecretEncoding): Parser<readonly Uint8Array[]> {
+/** The keys, in the order of the text. */
+export function signingSecrets(encoding: SecretEncoding): Type<readonly Uint8Array[]> {
   const decoded = (value: string) =>
     value.split(',').map((part) => {
       const { key, flaw } = decodeSigningSecret(part.trim(), encoding);
@@ -193,15 +287,15 @@ export function signingSecrets(encoding: SecretEncoding): Parser<readonly Uint8A
       // Several lines in a file are meant as several secrets.
       return /[\r\n]/.test(part.trim()) ? { key: null, flaw: 'has a line break in it' } : { key, flaw: null };
     });
-  return {
-    parse(value) {
+  return type(
+    `secrets separated by commas, each of at least ${MIN_SIGNING_KEY_BYTES} bytes once decoded as ${encoding} (WEBHOOK_SECRET_ENCODING)`,
+    (value) => {
       const secrets = decoded(value);
       const keys = secrets.flatMap(({ key }) => key ?? []);
       return keys.length === secrets.length ? keys : null;
     },
-    flaw: (value) => numbered('secret', decoded(value)),
-    takes: `secrets separated by commas, each of at least ${MIN_SIGNING_KEY_BYTES} bytes once decoded as ${encoding} (WEBHOOK_SECRET_ENCODING)`,
-  };
+    (value) => numbered('secret', decoded(value)),
+  );
 }
 
 const numbered = (what: string, items: readonly { flaw: string | null }[]) =>
@@ -213,16 +307,24 @@ export interface OpsToken {
   token: string;
 }
 
-export const opsTokens: Parser<OpsToken[]> = {
-  parse(value) {
+/** 128 bits of `openssl rand -hex 16`: no rate of guessing finds such a token, so nothing else limits guessing. */
+const TOKEN_MIN_CHARACTERS = 32;
+/** In the audit these stand for something else. */
+const ACTORS = ['api', 'cli', 'first-start', 'register', 'service', 'setup', 'unknown', 'upstream'];
+const PUBLISHED = /^(0123456789abcdef)+$|^(1234567890)+|change.?me|your.?(token|key)|openssl|\.\.\.|…/i;
+/** What examples and tests have as a token or a key, here and elsewhere. */
+const isPublished = (text: string) => new Set(text).size === 1 || PUBLISHED.test(text);
+
+export const opsTokens = type(
+  `name:role:token entries separated by commas, role read or operate, tokens of at least ${TOKEN_MIN_CHARACTERS} characters such as \`openssl rand -hex 16\` prints, no name or token twice`,
+  (value): OpsToken[] | null => {
     const entries = opsEntries(value);
     return entries.every(({ flaw }) => flaw === null)
       ? entries.map(({ name, role, token }) => ({ name, role: role as OpsToken['role'], token }))
       : null;
   },
-  flaw: (value) => numbered('entry', opsEntries(value)),
-  takes: `name:role:token entries separated by commas, role read or operate, tokens of at least ${TOKEN_MIN_BITS} bits such as \`openssl rand -hex 16\` prints, no name or token twice`,
-};
+  (value) => numbered('entry', opsEntries(value)),
+);
 
 function opsEntries(value: string) {
   const entries = value.split(',').map((text) => {
@@ -241,31 +343,34 @@ function opsEntries(value: string) {
     if (!isWhole) return 'is not of the form name:role:token';
     if (!/^[\w.-]{1,64}$/.test(name))
       return 'has a name that is not 1 to 64 letters, digits, ".", "_" or "-"';
+    if (ACTORS.includes(name.toLowerCase())) return 'has a name that the audit uses for the mirror itself';
     if (!/^(read|operate)$/.test(role)) return 'has a role that is neither read nor operate';
-    if (!/^[\x21-\x7e]*$/.test(token)) return 'has a token with a space or a character beyond ASCII';
-    const bits = estimatedBits(token);
-    if (bits < TOKEN_MIN_BITS) return `has a token of about ${Math.floor(bits)} bits, by its characters`;
-    return sameAs(entry, 'name') ?? sameAs(entry, 'token');
+    return tokenFlaw(token) ?? sameAs(entry, 'name') ?? sameAs(entry, 'token');
   };
   return entries.map((entry) => ({ ...entry, flaw: flawOf(entry) }));
 }
 
-/** Whether it is a typed text or an example: one random key in 10^13 is printable, and one in 10^15 has so few different bytes. */
-function looksTyped(key: Uint8Array): boolean {
-  return key.every((byte) => byte >= 0x20 && byte < 0x7f) || new Set(key).size < MIN_DISTINCT_KEY_BYTES;
+/** Why an operator's token cannot be used, to follow "it"; null: it can. */
+export function tokenFlaw(token: string): string | null {
+  if (!/^[\x21-\x7e]*$/.test(token)) return 'has a token with a space or a character beyond ASCII';
+  if (token.length < TOKEN_MIN_CHARACTERS)
+    return `has a token of fewer than ${TOKEN_MIN_CHARACTERS} characters`;
+  return isPublished(token) ? 'has a token that stands in an example' : null;
 }
+
+/** AES-256's key. */
+const CREDENTIALS_KEY_BYTES = 32;
 
 function wholeKey(value: string): Uint8Array | null {
   const key = decodeWhole(value, 'base64');
   return key?.length === CREDENTIALS_KEY_BYTES ? key : null;
 }
 
-export const credentialsKey: Parser<Uint8Array> = {
-  parse(value) {
+export const credentialsKey: Type<Uint8Array> = type(
+  `${CREDENTIALS_KEY_BYTES} bytes in base64, such as \`openssl rand -base64 ${CREDENTIALS_KEY_BYTES}\` prints`,
+  (value) => {
     const key = wholeKey(value);
-    return key === null || looksTyped(key) ? null : key;
+    return key === null || isPublished(Buffer.from(key).toString('latin1')) ? null : key;
   },
-  flaw: (value) =>
-    wholeKey(value) === null ? null : 'is not random: somebody typed it, or it stands in an example',
-  takes: `${CREDENTIALS_KEY_BYTES} bytes in base64, such as \`openssl rand -base64 ${CREDENTIALS_KEY_BYTES}\` prints`,
-};
+  (value) => (wholeKey(value) === null ? null : 'stands in an example'),
+);

@@ -1,104 +1,116 @@
 import { readFileSync, statSync } from 'node:fs';
-import type { Parser } from './config-parsers.ts';
+import { aboutSetting, SETTING_NAMES, type SettingName } from './settings.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Where the text of a setting is from. `path`: the file that NAME_FILE names. */
+export interface Source {
+  text: string;
+  path: string | null;
+}
+
+/** The texts of the settings that are set, from `NAME` or from the file that `NAME_FILE` names, and a line for each that cannot be had. */
+export function readSources(env: Environment) {
+  const found = new Map<SettingName, Source>();
+  const problems: string[] = [];
+  for (const name of SETTING_NAMES) {
+    try {
+      const source = sourceOf(env, name);
+      if (source !== null) found.set(name, source);
+    } catch (error) {
+      problems.push((error as Error).message);
+    }
+  }
+  return { found, problems };
+}
+
+/** Null: it is not set. Throws an Error that says why its text cannot be had. */
+export function sourceOf(env: Environment, name: string): Source | null {
+  const text = env[name] || null;
+  const path = env[`${name}_FILE`] || null;
+  if (text !== null && path !== null)
+    throw new Error(`${name} and ${name}_FILE are both set; set one of them`);
+  if (path === null) return text === null ? null : { text: unquoted(name, text), path };
+  let content: string;
+  try {
+    content = readSettingFile(path);
+  } catch (error) {
+    throw new Error(`${name}_FILE: ${path} cannot be read (${(error as Error).message})`);
+  }
+  return { text: unquoted(`${name}_FILE: ${path}`, content), path };
+}
+
+/** No setting begins and ends with a quote: what put it there was meant to take it away. */
+function unquoted(where: string, text: string): string {
+  const quote = text.charAt(0);
+  if (text.length < 2 || !/["'`]/.test(quote) || !text.endsWith(quote)) return text;
+  throw new Error(
+    `${where}: begins and ends with a quote (${text[0]}), which is taken as a part of it; write it without quotes (docker’s --env-file, for one, keeps them)`,
+  );
+}
+
+/** For people who ask what a process runs with. */
+export interface ListedSetting {
+  name: SettingName;
+  /** As it is set, or its default; null: neither. Of a secret, too: show no more of it than a fingerprint. */
+  value: string | null;
+  source: 'environment' | '.env' | 'file' | 'default';
+  /** The file that NAME_FILE names. */
+  path: string | null;
+  isSecret: boolean;
+  isAdvanced: boolean;
+}
+
+/** Every setting of `env`, which has those of `.env` too. `outer`: the environment without them. What cannot be read counts as null. */
+export function listedSettings(env: Environment, outer: Environment = env): ListedSetting[] {
+  const { found } = readSources(env);
+  return SETTING_NAMES.map((name) => {
+    const about = aboutSetting(name);
+    const source = found.get(name);
+    const path = env[`${name}_FILE`] || null;
+    const isOuter = (outer[name] || outer[`${name}_FILE`] || '') !== '';
+    const isSet = (env[name] || path || '') !== '';
+    return {
+      name,
+      value: source?.text ?? (isSet ? null : about.otherwise),
+      source: !isSet ? 'default' : path !== null ? 'file' : isOuter ? 'environment' : '.env',
+      path,
+      isSecret: about.isSecret === true,
+      isAdvanced: about.isAdvanced,
+    };
+  });
+}
+
+// ─── files that change ──────────────────────────────────────────────────────────────────────────────────
+
+/** A secret's value now. `again`: the server has refused the value, so its file is read whatever its date says. */
+export type Secret<Value> = (again?: 'again') => Value;
+
 /** How often a secret's file is looked at: a rotation can wait this long, and not every delivery should wait for a stat. */
 const SECRET_FILE_CHECK_MS = 1000;
-/** Longer texts are cut in messages. */
-const SHOWN_CHARACTERS = 60;
 
-export interface ReaderOptions {
-  /** Called when a secret's file has changed and its content cannot be used. The last good value stays. */
-  onSecretProblem?: (message: string) => void;
-}
-
-export type Reader = ReturnType<typeof createReader>;
-
-/** Reads settings from `NAME`, or from the file that `NAME_FILE` names. Collects all problems. */
-export function createReader(env: Environment, options: ReaderOptions = {}) {
-  const problems: string[] = [];
-  /** Every name that was read so far. */
-  const names = new Set<string>();
-  const given = (name: string) => env[name] || undefined;
-
-  /** The text and the path of the file that it came from; undefined: unset or unreadable. */
-  function source(name: string): { text: string; path?: string } | undefined {
-    names.add(name);
-    const text = given(name);
-    const path = given(`${name}_FILE`);
-    if (text !== undefined && path !== undefined) {
-      problems.push(`${name} and ${name}_FILE are both set; set one of them`);
-      return undefined;
-    }
-    if (text !== undefined) return { text };
-    if (path === undefined) return undefined;
-    try {
-      return { text: readSettingFile(path), path };
-    } catch (error) {
-      problems.push(`${name}_FILE: ${path} cannot be read (${(error as Error).message})`);
-      return undefined;
-    }
-  }
-
-  /** The parsed value and its file; null: unset or unusable. An unusable text is noted as a problem; `show`: what of it may be seen. */
-  function parsed<Value>(name: string, parser: Parser<Value>, show: (text: string) => string) {
-    const found = source(name);
-    if (found === undefined) return null;
-    const { text, path } = found;
-    const value = parser.parse(text);
-    if (value !== null) return { value, path };
-    problems.push(`${name}: ${parser.flaw?.(text) ?? `got ${show(text)}`}; takes ${parser.takes}`);
-    return null;
-  }
-
-  return {
-    problems,
-    names,
-    problem: (line: string): void => void problems.push(line),
-    /** Whether the setting is set, usable or not. */
-    isSet: (name: string): boolean => given(name) !== undefined || given(`${name}_FILE`) !== undefined,
-    /** The parsed value, or `otherwise` if it is unset or unusable. */
-    value<Value, Default>(name: string, parser: Parser<Value>, otherwise: Default): Value | Default {
-      return parsed(name, parser, (text) => shown(name, text))?.value ?? otherwise;
-    },
-    /** The same for a secret. It is never shown, and read again when its file changes. Null: unset or unusable. */
-    secret<Value>(name: string, parser: Parser<Value>): (() => Value) | null {
-      const found = parsed(name, parser, lengthOf);
-      if (found === null) return null;
-      const { value, path } = found;
-      if (path === undefined) return () => value;
-      const complain = (why: string) =>
-        options.onSecretProblem?.(`${name}_FILE: ${path} ${why}; the value read before stays in use`);
-      return watchedFile(path, value, parser, complain);
-    },
-  };
-}
-
-function watchedFile<Value>(
+/** Follows the file at `path`. `parse` throws for a text that cannot be used; then the last good value stays. */
+export function watchedFile<Value>(
   path: string,
   first: Value,
-  parser: Parser<Value>,
+  parse: (text: string) => Value,
   complain: (why: string) => void,
-): () => Value {
+): Secret<Value> {
   let value = first;
   let seen = fingerprint(path);
   let checkedAt = performance.now();
-  return () => {
+  return (again) => {
     const now = performance.now();
-    if (now - checkedAt < SECRET_FILE_CHECK_MS) return value;
+    if (again === undefined && now - checkedAt < SECRET_FILE_CHECK_MS) return value;
     checkedAt = now;
     const current = fingerprint(path);
-    if (current === seen) return value;
+    const isSeen = current === seen;
+    if (again === undefined && isSeen) return value;
     seen = current;
     try {
-      const text = readSettingFile(path);
-      const parsed = parser.parse(text);
-      const flaw = parsed === null ? (parser.flaw?.(text) ?? null) : null;
-      if (parsed !== null) value = parsed;
-      else complain(`has changed and does not hold ${parser.takes}${flaw === null ? '' : ` (${flaw})`}`);
+      value = parse(readSettingFile(path));
     } catch (error) {
-      complain(`cannot be read any more (${codeOrMessage(error)})`);
+      if (!isSeen) complain(codeOrMessage(error));
     }
     return value;
   };
@@ -126,17 +138,11 @@ function readSettingFile(path: string): string {
   return content;
 }
 
-function shown(name: string, value: string): string {
-  // A URL may hold a password.
-  if (name.endsWith('_URL')) return lengthOf(value);
-  return JSON.stringify(value.length > SHOWN_CHARACTERS ? `${value.slice(0, SHOWN_CHARACTERS)}…` : value);
-}
-
-const lengthOf = (value: string) => `a text of ${value.length} characters`;
+// ─── misspelt names ─────────────────────────────────────────────────────────────────────────────────────
 
 /** First words of our settings that other programs hardly use. PORT, HOST or LOG are not among them. */
 const OUR_NAMES =
-  /^(DATABASE|WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|RISK_IDS|PROCESS|RETRY|RETENTION|DEDUPE|CREDENTIALS|NOTIFY)_/;
+  /^(DATABASE|WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|FIELD_POINTERS|DELETED_MARKERS|IGNORED_FIELDS|RISK_IDS|RETENTION|CREDENTIALS|NOTIFY)_/;
 /** Kubernetes sets these names in every container, for each service of the namespace. */
 const ORCHESTRATOR_NAMES = /_(SERVICE_HOST|PORT)$|_SERVICE_PORT_|_PORT_\d{1,5}_(TCP|UDP)(_|$)/;
 /** One typing error, or two. */
@@ -145,22 +151,18 @@ const SIMILAR_EDITS = 2;
 const SIMILAR_MIN_CHARACTERS = 8;
 
 /** A line for each unknown name that is similar to a known one, or begins like ours. */
-export function unknownNames(env: Environment, known: ReadonlySet<string>, ours = OUR_NAMES): string[] {
-  const warnings: string[] = [];
-  for (const given of Object.keys(env)) {
-    const name = known.has(given) ? given : given.replace(/_FILE$/, '');
-    if (env[given] === '' || known.has(name)) continue;
-    let nearest = { candidate: '', edits: SIMILAR_EDITS + 1 };
-    for (const candidate of known) {
-      const edits = editDistance(name, candidate);
-      if (edits < nearest.edits) nearest = { candidate, edits };
-    }
-    const isSimilar = nearest.edits <= SIMILAR_EDITS && name.length >= SIMILAR_MIN_CHARACTERS;
-    const isOurs = ours.test(name) && !ORCHESTRATOR_NAMES.test(name);
-    if (isSimilar) warnings.push(`${given}: no such setting; did you mean ${nearest.candidate}?`);
-    else if (isOurs) warnings.push(`${given}: no such setting; it has no effect`);
-  }
-  return warnings;
+export function unknownNames(env: Environment): string[] {
+  const names = new Set<string>(SETTING_NAMES);
+  return Object.keys(env).flatMap((given) => {
+    const name = names.has(given) ? given : given.replace(/_FILE$/, '');
+    if (env[given] === '' || names.has(name)) return [];
+    const near = [...names].map((other) => ({ other, edits: editDistance(name, other) }));
+    const [nearest] = near.sort((a, b) => a.edits - b.edits);
+    if (nearest!.edits <= SIMILAR_EDITS && name.length >= SIMILAR_MIN_CHARACTERS)
+      return [`${given}: no such setting; did you mean ${nearest!.other}?`];
+    const isOurs = OUR_NAMES.test(name) && !ORCHESTRATOR_NAMES.test(name);
+    return isOurs ? [`${given}: no such setting; it has no effect`] : [];
+  });
 }
 
 /** The Levenshtein distance, row by row. */

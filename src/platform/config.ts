@@ -1,259 +1,268 @@
-import { accessSync, constants } from 'node:fs';
 import querystring from 'node:querystring';
-import { DEFAULT_ID_POINTERS } from '../compliance/pointers.ts';
-import type { OpsToken, TemplatePart } from './config-parsers.ts';
-import * as parse from './config-parsers.ts';
-import {
-  createReader,
-  type Environment,
-  type Reader,
-  type ReaderOptions,
-  unknownNames,
-} from './config-sources.ts';
+import { z } from 'zod';
+import { isLoopback } from './addresses.ts';
+import * as of from './config-parsers.ts';
+import { type Environment, readSources, type Secret, unknownNames, watchedFile } from './config-sources.ts';
 import { UsageError } from './errors.ts';
+import { aboutSetting, SETTINGS, type SettingName } from './settings.ts';
 
-export type { OpsToken, TemplatePart };
+export type { OpsToken, TemplatePart } from './config-parsers.ts';
 
-/** Every setting of docs/settings.md, parsed. Its units are in the names. */
-export type Config = ReturnType<typeof readConfig>;
+/** Every setting of docs/settings.md, parsed. Units are in the names. Secrets follow their files: read them when they are needed. */
+export type Config = ReturnType<typeof configOf>;
 export type SignatureSettings = Config['webhook'];
 export type ComplianceSettings = NonNullable<Config['compliance']>;
+
+export interface LoadOptions {
+  /** Called when a secret's file has changed and its content cannot be used. The last good value stays. */
+  onSecretProblem?: (message: string) => void;
+}
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
+/** For one request to the API. The reads of a whole kind are many short ones, so none takes long on a service that works. */
+const COMPLIANCE_TIMEOUT_MS = 10 * SECOND_MS;
+/** Longer texts are cut in messages. */
+const SHOWN_CHARACTERS = 60;
 
-/** With more than a day, a delivery could be replayed long after it was sent. */
-const MAX_TOLERANCE_SECONDS = 86_400;
-/** A whole body is in memory. */
-const MAX_BODY_BYTES_LIMIT = 64 * 1024 * 1024;
-/** The memory that Node's heap leaves on a machine of 2 GiB. */
-const MAX_IN_FLIGHT_BYTES_LIMIT = 1024 * 1024 * 1024;
-/** Enough for a small event. */
-const MIN_BODY_BYTES_LIMIT = 1024;
-/** A connection for writes, one for the reads of pages, and one for leases, which must not wait for either. */
-const MIN_POOL_SIZE = 3;
-/** A hundred years. More is a typing error. */
-const MAX_DAYS = 36_500;
+type Values = z.infer<typeof SETTINGS>;
+type Follow = <Name extends SettingName>(name: Name) => Secret<Values[Name]>;
 
-/**
- * Reads every setting from `env` or the files that it names. Throws one UsageError with a line for each problem. A secret from a
- * file changes with that file, so its value must be read when it is needed, and not kept.
- */
-export function loadConfig(env: Environment, options: ReaderOptions = {}): Config {
-  const read = createReader(env, options);
-  const config = readConfig(read);
-  if (read.problems.length > 0) {
-    throw new UsageError(read.problems.join('\n'), 'docs/settings.md describes every setting');
+/** Reads every setting from `env` or the files that it names. Throws one UsageError with a line for each problem. */
+export function loadConfig(env: Environment, options: LoadOptions = {}): Config {
+  const { found, problems } = readSources(env);
+  const texts = Object.fromEntries([...found].map(([name, { text }]) => [name, text]));
+  // How signing secrets are decoded is a setting, too.
+  const encoding = of.secretEncoding.schema.safeParse(texts['WEBHOOK_SECRET_ENCODING']).data ?? 'utf8';
+  const signingSecrets = of.signingSecrets(encoding);
+  const schema = SETTINGS.extend({ WEBHOOK_SECRETS: z.nullable(signingSecrets.schema).prefault(null) });
+  const takesOf = (name: SettingName) =>
+    name === 'WEBHOOK_SECRETS' ? signingSecrets.takes : aboutSetting(name).takes;
+
+  const { data, error } = schema.safeParse(texts);
+  for (const issue of error?.issues ?? []) {
+    const name = issue.path[0] as SettingName;
+    problems.push(`${name}: ${flawOf(issue) ?? `got ${shown(name, texts[name]!)}`}; takes ${takesOf(name)}`);
   }
-  return config;
+  problems.push(...problemsBetween(env, texts));
+  if (data === undefined || problems.length > 0) {
+    throw new UsageError(problems.join('\n'), 'docs/settings.md describes every setting');
+  }
+
+  return configOf(data, encoding, (name) => {
+    const path = found.get(name)?.path ?? null;
+    if (path === null) return () => data[name];
+    const parse = (text: string) => {
+      const again = schema.shape[name].safeParse(text);
+      if (again.success) return again.data as Values[typeof name];
+      const flaw = flawOf(again.error.issues[0]!);
+      throw new Error(`does not hold ${takesOf(name)}${flaw === null ? '' : ` (${flaw})`}`);
+    };
+    return watchedFile(path, data[name], parse, (why) =>
+      options.onSecretProblem?.(
+        `${name}_FILE: ${path} has changed: ${why}; the value read before stays in use`,
+      ),
+    );
+  });
+}
+
+const flawOf = (issue: z.core.$ZodIssue): string | null =>
+  issue.code === 'custom' ? ((issue.params?.['flaw'] as string | null) ?? null) : null;
+
+function shown(name: SettingName, text: string): string {
+  // A URL may hold a password.
+  if (aboutSetting(name).isSecret || name.endsWith('_URL')) return `a text of ${text.length} characters`;
+  return JSON.stringify(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text);
+}
+
+const OF_ACCOUNTS = ['COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_CLIENT_SECRET'] as const;
+const REQUIRED_BY_AUTH: Readonly<Record<string, readonly SettingName[]>> = {
+  api_key: ['COMPLIANCE_API_KEY'],
+  oauth: [...OF_ACCOUNTS, 'COMPLIANCE_REDIRECT_URI', 'CREDENTIALS_KEY'],
+  service_account: OF_ACCOUNTS,
+};
+
+const isSet = (env: Environment, name: SettingName) => Boolean(env[name] || env[`${name}_FILE`]);
+
+/** What settings ask of each other; also where single ones are wrong, so that all is said at once. */
+function problemsBetween(env: Environment, texts: Readonly<Record<string, string>>): string[] {
+  const problems: string[] = [];
+  const textOf = (name: SettingName) => texts[name] ?? aboutSetting(name).otherwise;
+  if (textOf('COMPLIANCE_PAGE_PARAM') === textOf('COMPLIANCE_PER_PAGE_PARAM')) {
+    problems.push(
+      `COMPLIANCE_PER_PAGE_PARAM: got ${JSON.stringify(textOf('COMPLIANCE_PAGE_PARAM'))}, which is COMPLIANCE_PAGE_PARAM too; takes another name`,
+    );
+  }
+  const omitted = textOf('COMPLIANCE_OAUTH_OMIT') ?? '';
+  if (omitted.includes('pkce') && omitted.includes('state')) {
+    problems.push(
+      'COMPLIANCE_OAUTH_OMIT: takes only one of pkce and state; without both, anybody could sign in for you',
+    );
+  }
+  if (env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0') {
+    problems.push(
+      'NODE_TLS_REJECT_UNAUTHORIZED: 0 would let anybody pose as the API or the database; unset it, and name an authority of your own by NODE_EXTRA_CA_CERTS (or DATABASE_TLS_CA_FILE)',
+    );
+  }
+  if (isSet(env, 'OPS_URL') && !isSet(env, 'OPS_TOKEN')) {
+    problems.push('OPS_TOKEN: not set; OPS_URL needs a token of that service (its OPS_TOKENS)');
+  }
+  if (isSet(env, 'COMPLIANCE_BASE_URL')) {
+    const auth = textOf('COMPLIANCE_AUTH')!;
+    const missing = (REQUIRED_BY_AUTH[auth] ?? []).filter((name) => !isSet(env, name));
+    problems.push(...missing.map((name) => `${name}: not set; COMPLIANCE_AUTH=${auth} needs it`));
+  }
+  return problems;
+}
+
+function configOf(all: Values, secretEncoding: Values['WEBHOOK_SECRET_ENCODING'], follow: Follow) {
+  const databaseUrl = follow('DATABASE_URL');
+  const opsTokens = follow('OPS_TOKENS');
+  const signingSecrets = follow('WEBHOOK_SECRETS');
+  const credentialsKey = follow('CREDENTIALS_KEY');
+  return {
+    host: all.HOST,
+    port: all.PORT,
+    ops: {
+      host: all.OPS_HOST,
+      port: all.OPS_PORT,
+      /** Empty: one token is made at the first start. */
+      get tokens(): readonly of.OpsToken[] {
+        return opsTokens() ?? NO_TOKENS;
+      },
+      publicUrl: all.OPS_PUBLIC_URL,
+    },
+    get databaseUrl(): string {
+      return databaseUrl();
+    },
+    /** For PostgreSQL only. */
+    database: {
+      /** The schema of the mirror's tables. With different ones, several mirrors can share a database. */
+      schema: all.DATABASE_SCHEMA,
+      tlsCaFile: all.DATABASE_TLS_CA_FILE,
+      /** Each connection is made with the password that the address has then. */
+      currentUrl: databaseUrl,
+    },
+    webhook: {
+      /** The signing keys, in the order of the setting. Called for each delivery, because their file may change. */
+      secrets: (): readonly Uint8Array[] => signingSecrets() ?? NO_SECRETS,
+      secretEncoding,
+      template: all.WEBHOOK_SIGNED_CONTENT,
+      algorithm: all.WEBHOOK_SIGNATURE_ALGORITHM,
+      /** Lower case. */
+      header: all.WEBHOOK_SIGNATURE_HEADER,
+      toleranceSeconds: all.WEBHOOK_TOLERANCE_SECONDS,
+      maxBodyBytes: all.WEBHOOK_MAX_BODY_BYTES,
+    },
+    /** The proxies whose `X-Forwarded-For` is believed; null: none. */
+    trustedProxies: all.TRUSTED_PROXIES,
+    /** Null: events only. */
+    compliance: complianceOf(all, follow),
+    /** Null: no secret can be stored. */
+    get credentialsKey(): Uint8Array | null {
+      return credentialsKey();
+    },
+    idPointers: {
+      policy: all.ID_POINTERS_POLICY,
+      risk_assessment: all.ID_POINTERS_RISK_ASSESSMENT,
+      vendor: all.ID_POINTERS_VENDOR,
+      rules: {
+        fields: all.FIELD_POINTERS ?? [],
+        ignored: all.IGNORED_FIELDS ?? [],
+        deleted: all.DELETED_MARKERS,
+      },
+    },
+    riskIdsFile: all.RISK_IDS_FILE,
+    sync: {
+      settleMs: all.SYNC_SETTLE_SECONDS * SECOND_MS,
+      fullSyncMs: all.SYNC_FULL_MINUTES * MINUTE_MS,
+      silenceMs: all.SYNC_SILENCE_HOURS * HOUR_MS,
+      deletionGuardPercent: all.DELETION_GUARD_PERCENT,
+    },
+    retention: { bodyDays: all.RETENTION_BODY_DAYS, historyDays: all.RETENTION_HISTORY_DAYS },
+    notify: { url: all.NOTIFY_URL },
+    /** For commands: the operators' listener of a service on another machine. */
+    remote: all.OPS_URL === null ? null : { url: all.OPS_URL, token: follow('OPS_TOKEN') as Secret<string> },
+    logLevel: all.LOG_LEVEL,
+  };
+}
+
+const NO_TOKENS: readonly of.OpsToken[] = [];
+const NO_SECRETS: readonly Uint8Array[] = [];
+
+function complianceOf(all: Values, follow: Follow) {
+  const baseUrl = all.COMPLIANCE_BASE_URL;
+  if (baseUrl === null) return null;
+  baseUrl.pathname = baseUrl.pathname.replace(/\/$/, '');
+  /** A secret that its way to authenticate needs is set: that was checked. */
+  const secret = (name: 'COMPLIANCE_API_KEY' | 'COMPLIANCE_CLIENT_SECRET') =>
+    all[name] === null ? null : (follow(name) as Secret<string>);
+  const omitted = all.COMPLIANCE_OAUTH_OMIT ?? [];
+  return {
+    /** Without a trailing slash; its path ends in `/v1`. */
+    baseUrl,
+    auth: all.COMPLIANCE_AUTH,
+    apiKey: secret('COMPLIANCE_API_KEY'),
+    authUrl: all.COMPLIANCE_AUTH_URL,
+    clientId: all.COMPLIANCE_CLIENT_ID,
+    clientSecret: secret('COMPLIANCE_CLIENT_SECRET'),
+    redirectUri: all.COMPLIANCE_REDIRECT_URI,
+    scopes: all.COMPLIANCE_SCOPES,
+    pkce: !omitted.includes('pkce'),
+    /** Whether a sign-in sends `state` and takes only an answer that brings it back. */
+    state: !omitted.includes('state'),
+    requestsPerMinute: all.COMPLIANCE_REQUESTS_PER_MINUTE,
+    paging: {
+      pageParam: all.COMPLIANCE_PAGE_PARAM,
+      perPageParam: all.COMPLIANCE_PER_PAGE_PARAM,
+      firstPage: all.COMPLIANCE_FIRST_PAGE,
+      pageSize: all.COMPLIANCE_PAGE_SIZE,
+    },
+    timeoutMs: COMPLIANCE_TIMEOUT_MS,
+  };
 }
 
 /** A line for each setting without effect: a name that is misspelt or unknown, or one that needs another setting. */
 export function configWarnings(env: Environment): string[] {
-  const asked = createReader({});
-  readConfig(asked);
-  const warnings = unknownNames(env, asked.names);
-  const { isSet } = createReader(env);
-  const idle = ['COMPLIANCE_API_KEY', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_AUTH_URL'].filter(isSet);
-  if (idle.length > 0 && !isSet('COMPLIANCE_BASE_URL')) {
+  const warnings = unknownNames(env);
+  const credentials = ['COMPLIANCE_API_KEY', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_AUTH_URL'] as const;
+  const idle = credentials.filter((name) => isSet(env, name));
+  if (idle.length > 0 && !isSet(env, 'COMPLIANCE_BASE_URL')) {
     warnings.push(`${idle.join(', ')}: without effect, because COMPLIANCE_BASE_URL is not set (events only)`);
   }
   return warnings;
 }
 
-function readConfig(read: Reader) {
-  const secretEncoding = read.value('WEBHOOK_SECRET_ENCODING', parse.secretEncoding, 'utf8');
-  const signingSecrets = read.secret('WEBHOOK_SECRETS', parse.signingSecrets(secretEncoding));
-  const opsTokens = read.secret('OPS_TOKENS', parse.opsTokens);
-  const credentialsKey = read.secret('CREDENTIALS_KEY', parse.credentialsKey);
-  const days = (min: number) => parse.integer(min, MAX_DAYS, 'days');
-  const bytes = (max: number) => parse.integer(MIN_BODY_BYTES_LIMIT, max, 'bytes');
-  const inFlight = bytes(MAX_IN_FLIGHT_BYTES_LIMIT);
-  const tolerance = parse.integer(1, MAX_TOLERANCE_SECONDS, 'seconds');
-  const { policy, risk_assessment, vendor } = DEFAULT_ID_POINTERS;
-  const port = parse.integer(0, 65_535);
-  const address = parse.webUrl((url) => url.search + url.hash === '', 'an http or https URL, no query');
-
-  const config = {
-    host: read.value('HOST', parse.hostName, '127.0.0.1'),
-    port: read.value('PORT', port, 8080),
-    ops: {
-      host: read.value('OPS_HOST', parse.hostName, '127.0.0.1'),
-      port: read.value('OPS_PORT', port, 8081),
-      /** Empty: one token is made at the first start. */
-      get tokens(): readonly OpsToken[] {
-        return opsTokens?.() ?? [];
-      },
-      publicUrl: read.value('OPS_PUBLIC_URL', address, null),
-    },
-    databaseUrl: read.value('DATABASE_URL', parse.databaseUrl, 'file:./data/mirror.db'),
-    /** For PostgreSQL only. */
-    database: {
-      /** The schema of the mirror's tables. With different ones, several mirrors can share a database. */
-      schema: read.value('DATABASE_SCHEMA', parse.schemaName, 'public'),
-      /** Connections of one process. */
-      poolSize: read.value('DATABASE_POOL_SIZE', parse.integer(MIN_POOL_SIZE, 100), 8),
-      statementTimeoutMs:
-        read.value('DATABASE_STATEMENT_TIMEOUT_SECONDS', parse.decimal(1, 3600, 'seconds'), 30) * SECOND_MS,
-      tlsCaFile: read.value('DATABASE_TLS_CA_FILE', fileAt('the path of a PEM file'), null),
-    },
-    webhook: {
-      /** The signing keys, in the order of the setting. Called for each delivery, because their file may change. */
-      secrets: signingSecrets ?? (() => NO_SECRETS),
-      secretEncoding,
-      template: read.value('WEBHOOK_SIGNED_CONTENT', parse.signedContent, parse.templateParts('{t}.{body}')!),
-      algorithm: read.value('WEBHOOK_SIGNATURE_ALGORITHM', SIGNATURE_ALGORITHM, 'sha256'),
-      /** Lower case. */
-      header: read.value('WEBHOOK_SIGNATURE_HEADER', parse.headerName, 'x-webhook-signature'),
-      toleranceSeconds: read.value('WEBHOOK_TOLERANCE_SECONDS', tolerance, 300),
-      maxBodyBytes: read.value('WEBHOOK_MAX_BODY_BYTES', bytes(MAX_BODY_BYTES_LIMIT), 1_048_576),
-      /** For all bodies that are being read, together. */
-      bodiesInFlightBytes: read.value('WEBHOOK_BODIES_IN_FLIGHT_BYTES', inFlight, 67_108_864),
-    },
-    /** The proxies whose `X-Forwarded-For` is believed; null: none. */
-    trustedProxies: read.value('TRUSTED_PROXIES', parse.networks, null),
-    /** Null: events only. */
-    compliance: readCompliance(read),
-    /** Null: no secret can be stored. */
-    get credentialsKey(): Uint8Array | null {
-      return credentialsKey?.() ?? null;
-    },
-    idPointers: {
-      policy: read.value('ID_POINTERS_POLICY', parse.idPointers, policy),
-      risk_assessment: read.value('ID_POINTERS_RISK_ASSESSMENT', parse.idPointers, risk_assessment),
-      vendor: read.value('ID_POINTERS_VENDOR', parse.idPointers, vendor),
-    },
-    riskIdsFile: read.value('RISK_IDS_FILE', fileAt('the path of a file'), null),
-    sync: {
-      settleMs: read.value('SYNC_SETTLE_SECONDS', parse.decimal(0, 3600, 'seconds'), 10) * SECOND_MS,
-      fullSyncMs: read.value('SYNC_FULL_MINUTES', parse.decimal(0, 525_600, 'minutes'), 60) * MINUTE_MS,
-      silenceMs: read.value('SYNC_SILENCE_HOURS', parse.decimal(0, 8_760, 'hours'), 24) * HOUR_MS,
-    },
-    process: {
-      concurrency: read.value('PROCESS_CONCURRENCY', parse.integer(1, 64), 8),
-      retryMaxAttempts: read.value('RETRY_MAX_ATTEMPTS', parse.integer(1, 100), 10),
-    },
-    retention: {
-      bodyDays: read.value('RETENTION_BODY_DAYS', days(1), 90),
-      historyDays: read.value('RETENTION_HISTORY_DAYS', days(0), 0),
-      dedupeDays: read.value('DEDUPE_DAYS', days(1), 400),
-    },
-    notify: {
-      url: read.value('NOTIFY_URL', HTTPS_OR_LOOPBACK, null),
-      format: read.value('NOTIFY_FORMAT', parse.oneOf('json', 'slack'), 'json'),
-    },
-    /** For commands: the operators' listener of a service on another machine. */
-    remote: readRemote(read),
-    logLevel: read.value('LOG_LEVEL', LOG_LEVEL, 'info'),
-  };
-
-  const { retention, webhook, compliance } = config;
-  if (retention.dedupeDays < retention.bodyDays) {
-    read.problem(
-      `DEDUPE_DAYS: got ${retention.dedupeDays}; takes at least RETENTION_BODY_DAYS (${retention.bodyDays}), so that event ids outlive their bodies`,
-    );
-  }
-  if (webhook.bodiesInFlightBytes < webhook.maxBodyBytes) {
-    read.problem(
-      `WEBHOOK_BODIES_IN_FLIGHT_BYTES: got ${webhook.bodiesInFlightBytes}; takes at least WEBHOOK_MAX_BODY_BYTES (${webhook.maxBodyBytes}), so that the largest body that is taken finds room`,
-    );
-  }
-  if (compliance?.auth === 'oauth' && !read.isSet('CREDENTIALS_KEY')) {
-    read.problem(
-      'CREDENTIALS_KEY: not set; COMPLIANCE_AUTH=oauth stores tokens and needs it to encrypt them',
-    );
-  }
-  return config;
+/** A line if the operators' tokens would pass other machines' networks in the clear. */
+export function operatorsExposure({ ops }: Pick<Config, 'ops'>): string[] {
+  const isSafe = ops.publicUrl?.protocol === 'https:' || isLoopback(ops.host === '::1' ? '[::1]' : ops.host);
+  if (isSafe) return [];
+  return [
+    `OPS_HOST: ${ops.host} is reached from other machines, and operators’ tokens pass unencrypted: put a proxy with https before it, and set OPS_PUBLIC_URL to its address`,
+  ];
 }
 
-const NO_SECRETS: readonly Uint8Array[] = [];
-const SIGNATURE_ALGORITHM = parse.oneOf('sha256', 'sha384', 'sha512');
-const LOG_LEVEL = parse.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent');
-const HTTPS_OR_LOOPBACK = parse.webUrl(
-  parse.isHttpsOrLoopback,
-  'an https URL, or http to this machine (localhost, 127.0.0.1, [::1])',
-);
-
-function readCompliance(read: Reader) {
-  const { takes } = HTTPS_OR_LOOPBACK;
-  const isPlain = (url: URL) => parse.isHttpsOrLoopback(url) && url.search + url.hash === '';
-  const isBase = (url: URL) => isPlain(url) && /\/v1\/?$/.test(url.pathname);
-  const base = parse.webUrl(isBase, `${takes}, with a path that ends in /v1`);
-  const onOff = parse.oneOf('on', 'off');
-  const baseUrl = read.value('COMPLIANCE_BASE_URL', base, null);
-  if (baseUrl !== null) baseUrl.pathname = baseUrl.pathname.replace(/\/$/, '');
-  const auth = read.value('COMPLIANCE_AUTH', parse.oneOf('api_key', 'oauth', 'service_account'), 'api_key');
-  const redirect = parse.text(/^[a-z][a-z0-9+.-]*:\S+$/i, 'an absolute URI');
-  const scopes = parse.list(/^[\x21-\x7e]+$/, 'scopes separated by spaces');
-  const settings = {
-    auth,
-    /** Follows its file. */
-    apiKey: read.secret('COMPLIANCE_API_KEY', parse.credential),
-    authUrl: read.value('COMPLIANCE_AUTH_URL', parse.webUrl(isPlain, takes), null),
-    clientId: read.value('COMPLIANCE_CLIENT_ID', parse.credential, null),
-    clientSecret: read.secret('COMPLIANCE_CLIENT_SECRET', parse.credential),
-    redirectUri: read.value('COMPLIANCE_REDIRECT_URI', redirect, null),
-    scopes: read.value('COMPLIANCE_SCOPES', scopes, ['read']),
-    pkce: read.value('COMPLIANCE_OAUTH_PKCE', onOff, 'on') === 'on',
-    /** Whether a sign-in sends `state` and takes only an answer that brings it back. */
-    state: read.value('COMPLIANCE_OAUTH_STATE', onOff, 'on') === 'on',
-    requestsPerMinute: read.value('COMPLIANCE_REQUESTS_PER_MINUTE', parse.integer(1, 100_000), 60),
-    paging: {
-      pageParam: read.value('COMPLIANCE_PAGE_PARAM', parse.parameterName, 'page'),
-      perPageParam: read.value('COMPLIANCE_PER_PAGE_PARAM', parse.parameterName, 'perPage'),
-      firstPage: read.value('COMPLIANCE_FIRST_PAGE', parse.integer(0, 1), 1),
-      pageSize: read.value('COMPLIANCE_PAGE_SIZE', parse.integer(1, 10_000), 100),
-    },
-    timeoutMs: read.value('COMPLIANCE_TIMEOUT_SECONDS', parse.decimal(0.1, 600, 'seconds'), 10) * SECOND_MS,
-  };
-  if (settings.paging.pageParam === settings.paging.perPageParam) {
-    read.problem(
-      `COMPLIANCE_PER_PAGE_PARAM: got ${JSON.stringify(settings.paging.perPageParam)}, which is COMPLIANCE_PAGE_PARAM too; takes another name`,
-    );
-  }
-  if (!settings.pkce && !settings.state) {
-    read.problem(
-      'COMPLIANCE_OAUTH_STATE: off only with COMPLIANCE_OAUTH_PKCE on; without both, anybody could sign in for you',
-    );
-  }
-  if (!read.isSet('COMPLIANCE_BASE_URL')) return null;
-  for (const name of REQUIRED_BY_AUTH[auth]) {
-    if (!read.isSet(name)) read.problem(`${name}: not set; COMPLIANCE_AUTH=${auth} needs it`);
-  }
-  // Without a trailing slash; its path ends in `/v1`.
-  return baseUrl === null ? null : { baseUrl, ...settings };
+/** A line if problems would pass a network in the clear. */
+export function notifyExposure({ notify: { url } }: Pick<Config, 'notify'>): string[] {
+  if (url === null || url.protocol === 'https:' || isLoopback(url.hostname)) return [];
+  return [`NOTIFY_URL: what is sent to ${url.host} passes the network unencrypted`];
 }
-
-function readRemote(read: Reader) {
-  const url = read.value('OPS_URL', HTTPS_OR_LOOPBACK, null);
-  const token = read.secret('OPS_TOKEN', parse.credential);
-  if (url !== null && !read.isSet('OPS_TOKEN')) {
-    read.problem('OPS_TOKEN: not set; OPS_URL needs a token of that service (its OPS_TOKENS)');
-  }
-  return url === null || token === null ? null : { url, token };
-}
-
-const OF_ACCOUNTS = ['COMPLIANCE_AUTH_URL', 'COMPLIANCE_CLIENT_ID', 'COMPLIANCE_CLIENT_SECRET'];
-const REQUIRED_BY_AUTH = {
-  api_key: ['COMPLIANCE_API_KEY'],
-  oauth: [...OF_ACCOUNTS, 'COMPLIANCE_REDIRECT_URI'],
-  service_account: OF_ACCOUNTS,
-};
 
 /** The URL. Throws a UsageError that begins with `name` if somebody on the way could read the requests. */
 export function requireHttpsOrLoopback(url: string, name: string): URL {
-  const parsed = URL.parse(url);
-  if (parsed !== null && parse.isHttpsOrLoopback(parsed)) return parsed;
-  throw new UsageError(`${name}: takes ${HTTPS_OR_LOOPBACK.takes}`);
+  const parsed = of.safeUrl.schema.safeParse(url);
+  if (parsed.success) return parsed.data;
+  throw new UsageError(`${name}: takes ${of.safeUrl.takes}`);
 }
 
 /** A key like CREDENTIALS_KEY from the file at `path`. Throws a UsageError that begins with `name`. */
 export function readCredentialsKey(path: string, name: string): Uint8Array {
-  const read = createReader({ [`${name}_FILE`]: path });
-  const key = read.secret(name, parse.credentialsKey);
-  if (key === null) throw new UsageError(read.problems.join('\n').replaceAll(`${name}_FILE`, name));
-  return key();
+  try {
+    return loadConfig({ CREDENTIALS_KEY_FILE: path }).credentialsKey!;
+  } catch (error) {
+    throw new UsageError((error as UsageError).message.replace(/CREDENTIALS_KEY(_FILE)?/g, name));
+  }
 }
 
 /** Every secret of the configuration, in all forms that might appear in a log line. Secrets from files change with their files. */
@@ -277,16 +286,4 @@ export function secretTexts(config: Config): string[] {
   // Encoded as in the URL, and decoded as in a driver's message.
   if (password !== '') texts.push(password, querystring.unescape(password));
   return texts;
-}
-
-function fileAt(takes: string): parse.Parser<string> {
-  const readable = (path: string) => {
-    try {
-      accessSync(path, constants.R_OK);
-      return path;
-    } catch {
-      return null;
-    }
-  };
-  return { parse: readable, takes, flaw: (path) => `${path} cannot be read` };
 }

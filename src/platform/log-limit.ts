@@ -1,16 +1,14 @@
 import type { Clock } from './clock.ts';
 import type { Logger } from './logger.ts';
 
-/** The window of the limit: a minute, as in alerts, and short enough to read a summary while it happens. */
+/** As in alerts, and short enough to read a summary while it happens. */
 const WINDOW_MS = 60_000;
 /** Lines of one sort in a window: enough to see a real sender's trouble. With 300 bytes each, a flood writes 9 MB a day. */
 const FIRST_LINES = 20;
-/** Sorts that are counted apart. There are fewer, unless a caller passes a sender's text as a sort. */
-const MAX_SORTS = 200;
 
 type Level = 'info' | 'warn' | 'error';
 
-/** Lines with the same sort and message are alike. */
+/** Lines with the same sort and message are alike. Both are words from fixed lists and never a sender's text. */
 interface Sort {
   outcome: string;
   reason: string | null;
@@ -23,27 +21,25 @@ export type LogLimit = ReturnType<typeof createLogLimit>;
  * and at the end of the minute one line says how many there were.
  */
 export function createLogLimit(clock: Pick<Clock, 'steady' | 'sleep'>) {
+  /** Of the present minute, which begins with the first line. */
   const sorts = new Map<string, { log: Logger; level: Level; message: string; sort: Sort; count: number }>();
   let openedAt = 0;
-  let window: AbortController | null = null;
+  let minute = new AbortController();
 
   function open(): void {
-    const own = new AbortController();
-    window = own;
     openedAt = clock.steady();
-    void clock.sleep(WINDOW_MS, own.signal).then(() => {
-      if (window === own) flush();
+    minute = new AbortController();
+    const { signal } = minute;
+    void clock.sleep(WINDOW_MS, signal).then(() => {
+      if (!signal.aborted) flush();
     });
   }
 
   function flush(): void {
-    if (window === null) return;
+    minute.abort();
     const seconds = Math.max(1, Math.round((clock.steady() - openedAt) / 1000));
     const over = [...sorts.values()].filter(({ count }) => count > FIRST_LINES);
     sorts.clear();
-    const ended = window;
-    window = null;
-    ended.abort();
     for (const { log, level, message, sort, count } of over) {
       const left = count - FIRST_LINES;
       log[level]({ ...sort, count: left }, `${message}: … ${left} more like this in ${seconds} s`);
@@ -51,20 +47,15 @@ export function createLogLimit(clock: Pick<Clock, 'steady' | 'sleep'>) {
   }
 
   return {
-    /** Whether to write this line. False: it is only counted. */
-    admits(log: Logger, level: Level, message: string, sort: Sort): boolean {
-      // The timer may be late, but the minute ends in time.
-      if (window !== null && clock.steady() - openedAt >= WINDOW_MS) flush();
-      if (window === null) open();
-      const name = `${message} ${sort.outcome} ${sort.reason}`;
-      const key = sorts.has(name) || sorts.size < MAX_SORTS ? name : 'other';
-      let held = sorts.get(key);
-      if (held === undefined) {
-        held = { log, level, message, sort, count: 0 };
-        sorts.set(key, held);
-      }
+    /** Writes a line, or only counts it. */
+    write(log: Logger, level: Level, fields: Sort & Record<string, unknown>, message: string): void {
+      if (sorts.size === 0) open();
+      const { outcome, reason } = fields;
+      const key = `${message} ${outcome} ${reason}`;
+      const held = sorts.get(key) ?? { log, level, message, sort: { outcome, reason }, count: 0 };
       held.count += 1;
-      return held.count <= FIRST_LINES;
+      sorts.set(key, held);
+      if (held.count <= FIRST_LINES) log[level](fields, message);
     },
     /** Logs the counts so far. Called at a stop. */
     flush,

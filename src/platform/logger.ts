@@ -7,6 +7,8 @@ export interface LoggerOptions {
   level: string;
   /** Default: pino's own. */
   destination?: pino.DestinationStream;
+  /** Lines for a person at a terminal, instead of JSON. */
+  isForPeople?: boolean;
   /** Texts that must never appear in a line. Called at most once a second. */
   secrets?: () => readonly string[];
 }
@@ -17,7 +19,7 @@ export interface LoggerOptions {
  */
 const ALLOWED_FIELDS: ReadonlySet<string> = new Set(
   [
-    'stage kind record_id event_id type seq outcome reason cause error err stack attempts count bytes',
+    'stage kind record_id event_id type seq outcome reason cause cause_id error err stack attempts count bytes',
     'duration_ms delay_ms left_ms version url host path setting target',
     'sync_run_id pages seen total records_per_second budget_left inserted updated deleted unchanged',
     'differences missing extra different repaired',
@@ -33,17 +35,18 @@ const SECRETS_FRESH_MS = 1000;
 const BEARER = /\b(bearer\s+)[A-Za-z0-9._~+/=-]+/gi;
 const REDACTED = '[redacted]';
 
-/** JSON lines with ISO 8601 instants. Only allowed fields get in, and the finished line is searched for secrets. */
+/** JSON lines with ISO 8601 instants, or lines for people. Only allowed fields get in, and the finished line is searched for secrets. */
 export function createLogger(options: LoggerOptions): Logger {
   const withStacks = options.level === 'debug' || options.level === 'trace';
   const filter = (fields: Record<string, unknown>) => allowed(fields, withStacks);
+  const scrub = createScrubber(options.secrets ?? (() => []));
   const logger: Logger = pino(
     {
       level: options.level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }), log: filter },
-      hooks: { streamWrite: createScrubber(options.secrets ?? (() => [])) },
+      hooks: { streamWrite: options.isForPeople ? (line) => forPeople(scrub(line)) : scrub },
     },
     options.destination,
   );
@@ -104,4 +107,92 @@ function needlesOf(secrets: readonly string[]): string[] {
   return [...new Set(spellings)]
     .filter((spelling) => spelling.length >= MIN_SCRUBBED_CHARACTERS)
     .sort((a, b) => b.length - a.length);
+}
+
+/** Characters that a terminal would obey. */
+const CONTROLS = /\p{Cc}/gu;
+
+/** `12:00:00 warn  receive: delivery rejected (bad_signature)  duration_ms=2`, by the clock of this machine. */
+function forPeople(line: string): string {
+  const {
+    time,
+    level,
+    stage: from,
+    msg,
+    outcome,
+    reason,
+    ...rest
+  } = JSON.parse(line) as Record<string, unknown>;
+  const said = [from === undefined ? '' : `${from}:`, msg, outcome, reason && `(${reason})`];
+  const fields = Object.entries(rest).filter(([, value]) => value !== null);
+  const text = [
+    new Date(time as string).toTimeString().slice(0, 'HH:MM:SS'.length),
+    String(level).padEnd('error'.length),
+    said.filter((word) => word).join(' '),
+    ...fields.map(([name, value]) => ` ${name}=${value}`),
+  ].join(' ');
+  return `${text.replace(CONTROLS, ' ')}\n`;
+}
+
+// ─── standard output ────────────────────────────────────────────────────────────────────────────────────
+
+/** Lines that may wait for a reader of standard output: about ten thousand. */
+const MAX_WAITING_BYTES = 4 * 1024 * 1024;
+/** How long a stop waits for a reader of the last lines. Together with the service's own time it stays within 10 s. */
+const LAST_LINES_MS = 1_000;
+
+/** Standard output as a log, which never waits for its reader: lines without room are lost and counted. Call it once. */
+export function standardOutput() {
+  // Node opens a pipe so that no write waits in the system: nothing, not even `process.exit`, would end a thread that does.
+  const isForPeople = process.stdout.isTTY === true;
+  let isOver = false;
+  let lines = 0;
+  let lost = 0;
+  const options = { fd: 1, sync: false, maxLength: MAX_WAITING_BYTES, retryEAGAIN: () => !isOver };
+  // Its own last flush would try for ever where nobody reads. So it must be over when that comes.
+  process.once('exit', () => output.destroy());
+  const output = pino.destination(options);
+  output.on('drop', () => {
+    lost += 1;
+  });
+  // A full disk may have room again: the rest waits for the next line. Without a reader pino writes no more.
+  output.on('error', (error: NodeJS.ErrnoException) => {
+    isOver ||= error.code === 'EPIPE';
+  });
+  return {
+    isForPeople,
+    destination: {
+      write(line: string): void {
+        lines += 1;
+        if (!isOver) output.write(line);
+      },
+    },
+    /** Lines so far. */
+    lines: () => lines,
+    /** Lines lost since the start. */
+    lost: () => lost,
+    /** From now on this logger says how many lines were lost, each time that lines are read again. */
+    reportLost(logger: Logger): void {
+      let reported = 0;
+      output.on('drain', () => {
+        const count = lost - reported;
+        reported = lost;
+        if (count > 0)
+          logger.warn({ outcome: 'lost', count }, 'log lines lost: standard output took no more');
+      });
+    },
+    /** Resolves once the last lines are written, or nobody has read them for a second. Lines after that are left out. */
+    async finish(): Promise<void> {
+      if (isOver) return;
+      const { promise: written, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, LAST_LINES_MS);
+      output.once('close', resolve);
+      output.once('error', () => resolve());
+      output.end();
+      await written;
+      clearTimeout(timer);
+      isOver = true;
+      output.destroy();
+    },
+  };
 }

@@ -19,30 +19,6 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
   const registers = [registry];
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter({ name: `${PREFIX}${name}`, help, labelNames, registers });
-  /** A counter that each delivery can afford: prom-client's would compute a key of the labels in each call, this one at a scrape. */
-  const tally = <First extends string, Second extends string>(
-    name: string,
-    help: string,
-    first: First,
-    second?: Second,
-  ) => {
-    const waiting = new Map<string, Map<string, number>>();
-    const labelNames = second === undefined ? [first] : [first, second];
-    const collect = () => {
-      for (const [one, times] of waiting) {
-        for (const [two, by] of times) counted.labels(...(second === undefined ? [one] : [one, two])).inc(by);
-      }
-      waiting.clear();
-    };
-    const counted = new Counter({ name: `${PREFIX}${name}`, help, labelNames, registers, collect });
-    return {
-      inc(one: string, two = ''): void {
-        const times = waiting.get(one);
-        if (times === undefined) waiting.set(one, new Map([[two, 1]]));
-        else times.set(two, (times.get(two) ?? 0) + 1);
-      },
-    };
-  };
   const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Gauge({ name: `${PREFIX}${name}`, help, labelNames, registers });
   const histogram = <Label extends string>(
@@ -73,7 +49,7 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
 
   return {
     registry,
-    deliveries: tally(
+    deliveries: counter(
       'deliveries_total',
       'Deliveries received, by what became of them.',
       'outcome',
@@ -89,11 +65,6 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
       'From a group of deliveries being handed to the database to its commit: one flush to the disk, and what went before it.',
       REQUEST_SECONDS,
     ),
-    secretLastUsed: gauge(
-      'secret_last_used_timestamp_seconds',
-      'When a signing secret last matched, by its position in the configuration, from 1.',
-      'position',
-    ),
     provisionalLagSeconds: histogram(
       'provisional_lag_seconds',
       'From an event’s arrival to its provisional row.',
@@ -104,14 +75,12 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
       'From a record becoming unverified to its verification.',
       LAG_SECONDS,
     ),
-    eventsProcessed: tally('events_processed_total', 'Events processed, by outcome.', 'outcome'),
-    eventRetries: counter('event_retries_total', 'Events put off after a failure of ours.'),
-    events: gauge('events', 'Events kept, by state; failed ones wait for a person.', 'state'),
-    backlogEvents: gauge('backlog_events', 'Events committed and not yet processed.'),
-    backlogOldestSeconds: gauge('backlog_oldest_seconds', 'Age of the oldest event of the backlog.'),
+    eventsProcessed: counter('events_processed_total', 'Events processed, by outcome.', 'outcome'),
+    events: gauge('events', 'Events that are pending, or failed and wait for you.', 'state'),
+    backlogOldestSeconds: gauge('backlog_oldest_seconds', 'Age of the oldest pending event.'),
     records: gauge(
       'records',
-      'Records held, by kind and state (verified, unverified, deleted).',
+      'Records held, by kind and state (live, deleted), and ids that are unverified.',
       'kind',
       'state',
     ),
@@ -120,13 +89,10 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
       'For how long the longest unverified record has been so.',
       'kind',
     ),
-    verdict: gauge('verdict', 'What the status page says, as 1 beside the verdict that holds.', 'verdict'),
-    paused: gauge('paused', '1 while an operator has stopped processing and repairs.'),
-    deletionsPending: gauge('deletions_pending', 'Deletions that wait for an operator’s approval.', 'kind'),
+    verdict: gauge('verdict', '1 for the verdict that holds of each kind.', 'kind', 'verdict'),
     lastDelivery: gauge('last_delivery_timestamp_seconds', 'When a delivery last came in, new or not.'),
-    quarantined: gauge('quarantined_deliveries', 'Signed deliveries in quarantine, not released.'),
-    gapsOpen: gauge('gaps_open', 'Gaps open now.', 'reason'),
-    gapsOpened: counter('gaps_opened_total', 'Gaps opened.', 'reason'),
+    problemsOpen: gauge('problems_open', 'Problems open now.', 'reason'),
+    problemsOpened: counter('problems_opened_total', 'Problems opened.', 'reason'),
     syncRuns: counter('sync_runs_total', 'Sync runs ended, by outcome.', 'kind', 'outcome'),
     fullSyncSeconds: histogram(
       'sync_run_duration_seconds',
@@ -134,14 +100,6 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
       FULL_SYNC_SECONDS,
       'kind',
     ),
-    syncRunRecords: counter(
-      'sync_run_records_total',
-      'Records that full syncs read, by their effect on the mirror.',
-      'kind',
-      'effect',
-    ),
-    syncRunPages: counter('sync_run_pages_total', 'Pages that full syncs read.', 'kind'),
-    syncRunsRunning: gauge('sync_runs_running', 'Sync runs under way.', 'kind'),
     lastFullSync: gauge(
       'last_full_sync_timestamp_seconds',
       'When a complete full sync of the kind last ended.',
@@ -159,16 +117,11 @@ export function createMetrics(options: { logLinesLost?: (() => number) | undefin
       'How long requests to the REST API took.',
       REQUEST_SECONDS,
     ),
-    upstreamUp: gauge(
-      'upstream_up',
-      '1: the last request to the REST API was answered usefully; 0: it was not.',
-    ),
     upstreamFailures: gauge('upstream_consecutive_failures', 'Requests to the REST API failed in a row.'),
     upstreamBudget: gauge('upstream_budget', 'Requests that a minute allows.'),
     upstreamBudgetLeft: gauge('upstream_budget_left', 'Requests that the current minute still allows.'),
     clockSkewSeconds: gauge('clock_skew_seconds', 'The upstream’s clock minus ours.'),
-    trimmedRows: counter('trimmed_rows_total', 'Rows and bodies that retention took away.', 'what'),
-    notifications: counter('notifications_total', 'Attempts to tell NOTIFY_URL of the verdict.', 'outcome'),
+    notifications: counter('notifications_total', 'Attempts to tell NOTIFY_URL of a problem.', 'outcome'),
     tokensPresented: counter(
       'tokens_presented_total',
       'Operators’ tokens presented, by door (the form, or a request’s bearer) and by what became of them.',

@@ -23,7 +23,7 @@ export function partsOfEncoding(encoding: SecretEncoding): { prefix: string; for
 }
 
 /** The prefixes of a secret's text that may be no part of the key, the shortest first: of `a_b_c` they are `a_` and `a_b_`. */
-export function prefixesOf(text: string): string[] {
+function prefixesOf(text: string): string[] {
   const [all] = PREFIX.exec(text) ?? [];
   if (all === undefined) return [];
   const first = all.slice(0, all.indexOf('_') + 1);

@@ -1,149 +1,112 @@
 import type { IncomingMessage } from 'node:http';
-import { dropPiece, readInTurn } from './connections.ts';
+import { createTurns } from './turns.ts';
+
+/** What a chunk costs besides its bytes. Without that a million one-byte chunks (6 MB on the wire) would hold 380 MB. */
+const CHUNK_BYTES = 400;
 
 /**
- * Small pieces are copied into buffers of this size, and larger ones are kept as they come. So memory grows with the bytes that
- * have arrived, and not with Content-Length. The size is small, because a stranger can make us hold one for about 300 bytes.
- * Refused: one buffer that doubles. It copies each byte twice, and five hundred endless bodies left 90 MB of garbage.
+ * The most chunks of a body, plus one for each BYTES_A_CHUNK: enough for a sender that writes word by word. A chunk takes a tenth
+ * of the time of a small request.
  */
-const ROOM_BYTES = 4_096;
+const MOST_CHUNKS = 1_024;
+const BYTES_A_CHUNK = 64;
 
 /**
- * The most pieces of a body, plus one for each BYTES_A_PIECE: enough for a sender that writes word by word. A piece costs a tenth
- * of a small request, and 6 MB can hold a million pieces.
+ * After so many bytes of a body it waits for its next turn. By itself Node reads 2 MiB of one before it turns to the next, and
+ * four hundred endless bodies blocked everybody else for half a minute.
  */
-const MOST_PIECES = 1_024;
-const BYTES_A_PIECE = 64;
-
-/**
- * Up to this many incomplete bodies are read as they come. More are read in turns: a read has up to 64 KiB, and five hundred
- * reads at once would block everybody else.
- */
-const READ_FREELY = 16;
+const BYTES_A_TURN = 65_536;
+const BODIES_A_TURN = 4;
 
 /** Why there is no body. `no_room`: all bodies together would exceed their limit. */
-export type NoBody = 'too_large' | 'too_many_pieces' | 'aborted' | 'no_room';
+export type NoBody = 'too_large' | 'too_many_chunks' | 'aborted' | 'no_room';
+
+/** Reads no more from the request's connection. The rest of what has just been read still comes. */
+export function stopReading(incoming: IncomingMessage): void {
+  // The stream takes this for a read under way. Otherwise it would begin one, and so resume the socket.
+  incoming.read(0);
+  incoming.socket?.pause();
+}
 
 /**
- * All bodies in flight, which together hold at most `maxHeldBytes`. At the limit the body that has been arriving for the longest
- * is dropped: a real delivery is complete within milliseconds, and an attacker's body must stay to fill the memory. To push out a
- * delivery, an attacker has to send all of `maxHeldBytes` while it arrives. A complete body is never dropped. Refused: to drop the
- * largest body, because many small ones could then shut out larger ones.
+ * All bodies in flight, which together hold at most `maxHeldBytes`. At the limit the one that has been arriving for the longest
+ * is dropped: a real delivery is complete within milliseconds, and an attacker's body must stay to fill the memory. A complete
+ * body is never dropped. Refused: to drop the largest, or one of the network that holds most, because many small ones could then
+ * shut out larger ones.
  */
-export function createBodies(maxHeldBytes: number) {
+export function createBodies({ maxBodyBytes, maxHeldBytes }: { maxBodyBytes: number; maxHeldBytes: number }) {
+  const inTurn = createTurns(BODIES_A_TURN);
   let held = 0;
-  /** For each body that is still arriving, the oldest first, the function that drops it. */
+  /** Those that are still arriving, the oldest first, as functions that drop them. */
   const coming = new Set<() => void>();
 
-  /** Reserves bytes. If necessary, it drops bodies older than `own`. */
-  function take(bytes: number, own: () => void): boolean {
-    if (bytes > maxHeldBytes) return false;
-    while (held + bytes > maxHeldBytes) {
-      const [oldest] = coming;
-      if (oldest === undefined || oldest === own) return false;
+  /** False: there is none. */
+  function makeRoom(): boolean {
+    for (const oldest of coming) {
+      if (held <= maxHeldBytes) break;
       oldest();
     }
-    held += bytes;
-    return true;
+    return held <= maxHeldBytes;
   }
 
   /**
-   * The whole body, or why there is none: `too_large` as soon as more than `maxBytes` have come, `aborted` when the sender
+   * The whole body, or why there is none: `too_large` as soon as more than `maxBodyBytes` have come, `aborted` when the sender
    * disconnected. Never rejects. `declaredBytes`: the Content-Length, 0 without one. Reads Node's own request, because its bytes
-   * can be counted as they come, and a single piece needs no copy.
+   * can be counted as they come, and a single chunk needs no copy.
    */
-  function read(
-    incoming: IncomingMessage,
-    maxBytes: number,
-    declaredBytes: number,
-  ): Promise<Buffer | NoBody> {
+  function read(incoming: IncomingMessage, declaredBytes: number): Promise<Buffer | NoBody> {
     return new Promise((resolve) => {
-      /** Large pieces as they came, and buffers that small pieces share. */
-      let parts: Buffer[] = [];
-      /** Free bytes of the last part, if it is such a buffer. */
-      let left = 0;
-      let taken = 0;
+      let chunks: Buffer[] = [];
       let bytes = 0;
-      let pieces = 0;
+      /** The connection rests when so many bytes have come. */
+      let restAt = BYTES_A_TURN;
       let ended = false;
+      const drop = () => end('no_room');
 
       const end = (result: Buffer | NoBody) => {
+        // Several events may end a body, and a dropped one may still come to its end.
+        if (ended) return;
         ended = true;
-        coming.delete(giveWay);
-        parts = [];
-        held += (typeof result === 'string' ? 0 : bytes) - taken;
+        coming.delete(drop);
+        held -= bytes + chunks.length * CHUNK_BYTES;
+        chunks = [];
+        // After so many chunks even an answer is too much: each of the rest that has been read would cost more than it.
+        if (result === 'too_many_chunks') incoming.destroy();
+        else if (typeof result === 'string') stopReading(incoming);
+        else held += result.length;
         resolve(result);
       };
-      const giveUp = (reason: NoBody) => {
-        incoming.off('data', onData);
-        incoming.push = () => true;
-        dropPiece(incoming.socket);
-        incoming.socket?.pause();
-        end(reason);
+      const rest = () => {
+        stopReading(incoming);
+        restAt = Number.POSITIVE_INFINITY;
+        inTurn(() => {
+          restAt = bytes + BYTES_A_TURN;
+          if (!ended) incoming.socket?.resume();
+        });
       };
-      const giveWay = () => giveUp('no_room');
-
-      const onData = (chunk: Buffer) => {
+      // It stays until the end, so that Node does not keep the rest of a dropped body.
+      incoming.on('data', (chunk: Buffer) => {
+        if (ended) {
+          if (!incoming.destroyed) stopReading(incoming);
+          return;
+        }
+        chunks.push(chunk);
         bytes += chunk.length;
-        pieces += 1;
-        if (bytes > maxBytes) giveUp('too_large');
-        else if (pieces > MOST_PIECES && pieces > MOST_PIECES + bytes / BYTES_A_PIECE)
-          giveUp('too_many_pieces');
-        else {
-          if (pieces === 1 && bytes !== declaredBytes) coming.add(giveWay);
-          if (!keep(chunk)) giveWay();
+        held += chunk.length + CHUNK_BYTES;
+        if (bytes > maxBodyBytes) end('too_large');
+        else if (chunks.length > MOST_CHUNKS + bytes / BYTES_A_CHUNK) end('too_many_chunks');
+        else if (held > maxHeldBytes && !makeRoom()) end('no_room');
+        else if (!ended && bytes !== declaredBytes) {
+          coming.add(drop);
+          if (bytes >= restAt) rest();
         }
-        if (coming.size > READ_FREELY && coming.has(giveWay)) {
-          incoming.pause();
-          // Unless it was dropped in the meantime.
-          readInTurn(incoming.socket, () => !ended && incoming.resume());
-        }
-      };
-      const keep = (chunk: Buffer): boolean => {
-        const isSmall = pieces > 1 && chunk.length < ROOM_BYTES;
-        if (!isSmall || chunk.length > left) {
-          const size = isSmall ? ROOM_BYTES : chunk.length;
-          if (!take(size, giveWay)) return false;
-          taken += size;
-          closeRoom();
-          parts.push(isSmall ? Buffer.allocUnsafeSlow(size) : chunk);
-          left = isSmall ? size : 0;
-        }
-        if (isSmall) {
-          chunk.copy(parts.at(-1)!, ROOM_BYTES - left);
-          left -= chunk.length;
-        }
-        return true;
-      };
-      const closeRoom = () => {
-        if (left > 0) parts.push(parts.pop()!.subarray(0, -left));
-        left = 0;
-      };
-      const onEnd = () => {
-        // A dropped body may still end.
-        if (ended) return;
-        closeRoom();
-        end(parts.length === 1 ? parts[0]! : joined(parts, bytes));
-      };
-      // Listeners stay, because only the first event counts. `ended` is checked, because resolving a promise twice costs time.
-      const onGone = () => {
-        if (!ended) giveUp('aborted');
-      };
-      incoming.on('data', onData);
-      incoming.on('end', onEnd);
+      });
+      incoming.on('end', () => end(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
       // Either may come alone: an error before the close, or a close without an error.
-      incoming.on('error', onGone);
-      incoming.on('close', onGone);
-      if (incoming.destroyed && !incoming.readableEnded) onGone();
+      incoming.on('error', () => end('aborted'));
+      incoming.on('close', () => end('aborted'));
+      if (incoming.destroyed && !incoming.readableEnded) end('aborted');
     });
-  }
-
-  /** Not Buffer.concat, whose memory may be part of a pool that then lives as long as the body. */
-  function joined(parts: readonly Buffer[], bytes: number): Buffer {
-    const body = Buffer.allocUnsafeSlow(bytes);
-    let at = 0;
-    for (const part of parts) at += part.copy(body, at);
-    return body;
   }
 
   return {

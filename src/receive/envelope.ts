@@ -13,14 +13,22 @@ import {
 import type { IncomingEvent, UnusableDelivery } from '../store/store.ts';
 
 export type ParsedEnvelope =
-  | { ok: true; event: IncomingEvent }
+  /** At least one. More than one: it was a batch. */
+  | { ok: true; events: readonly IncomingEvent[] }
   | { ok: false; code: 'invalid_json'; reason: NotJson; unusable: UnusableDelivery }
   | { ok: false; code: 'invalid_event'; reason: NoEvent; unusable: UnusableDelivery };
 
 /** Stable codes. They are stored with the quarantined delivery. */
-type NotJson = 'empty_body' | 'invalid_utf8' | 'byte_order_mark' | 'not_json' | 'not_an_object';
+type NotJson =
+  | 'empty_body'
+  | 'invalid_utf8'
+  | 'byte_order_mark'
+  | 'not_json'
+  | 'not_an_object'
+  | 'not_events';
 type NoEvent =
   | 'nested_too_deep'
+  | 'mixed_batch'
   | 'missing_id'
   | 'invalid_id'
   | 'missing_type'
@@ -33,37 +41,122 @@ type NoEvent =
 /** How far into an unparsable body its type is searched for. */
 const SNIFFED_BYTES = 4096;
 
+/** How many objects, arrays and texts are taken off to find events: of a batch in the message of a queue there are six. */
+const WRAPPINGS = 8;
+
 /**
- * The event of a verified delivery, or why there is none. An unusable delivery also gets the record or the kind that it seems to
- * be about, so that the API can be asked and nothing is lost. `t`: the signature header's timestamp, as sent. `address`: the
- * client's, if known. Pure.
+ * The events of a verified delivery, or why there are none: one, or a batch, as an array, alone or in whatever wraps it, or one a line.
+ * An unusable delivery also gets the record or the kind that it seems to be about, so that the API can be asked and nothing is lost;
+ * without a kind it may be about any. `t`: the signature header's timestamp, as sent. `address`: the client's, if known. Pure.
  */
 export function parseEnvelope(
-  bytes: Uint8Array,
+  bytes: Buffer,
   { pointers, t, address = null }: { pointers: IdPointers; t: string; address?: string | null },
 ): ParsedEnvelope {
-  const notJson = (reason: NotJson): ParsedEnvelope => {
-    const unusable = { reason, t, body: bytes, kind: sniffKind(bytes), recordId: null, address };
-    return { ok: false, code: 'invalid_json', reason, unusable };
-  };
-  const body = decode(bytes);
-  if (typeof body !== 'string') return notJson(body.reason);
-  const root = jsonIn(body);
-  if (root === undefined) return notJson('not_json');
-  if (!isObject(root)) return notJson('not_an_object');
-
-  const { id, type, created, data } = root as unknown as Envelope;
-  const kind = typeof type === 'string' ? kindOfType(type) : null;
-  const recordId = kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null;
-  const createdMs = typeof created === 'string' ? parseInstant(created) : null;
-  const reason = isTooDeep(root, body) ? 'nested_too_deep' : faultOf(root, createdMs);
-  if (reason !== null) {
-    const unusable = { reason, t, body: bytes, kind, recordId, address };
-    return { ok: false, code: 'invalid_event', reason, unusable };
+  const body = bytes.toString();
+  const unusable = { t, body: bytes, address };
+  const root = rootOf(bytes, body);
+  if (typeof root === 'string') {
+    const lines = root === 'not_json' ? linesIn(body) : null;
+    if (lines !== null) return { ok: true, events: lines.map(eventOf) };
+    const about = { reason: root, kind: sniffKind(bytes), recordId: null };
+    return { ok: false, code: 'invalid_json', reason: root, unusable: { ...unusable, ...about } };
   }
-  const known = isKnownType(type);
-  const event = { id, type, created, createdMs: createdMs!, kind, recordId, known, body, data, t, address };
-  return { ok: true, event };
+  const found = eventsIn(root.value, body, WRAPPINGS);
+  if (typeof found !== 'string') return { ok: true, events: found.map(eventOf) };
+  // What names more than itself may be about any kind.
+  const isOne =
+    isObject(root.value) && !Object.values(root.value).some((inner) => namesEvent(inner, WRAPPINGS));
+  const about = isOne ? aboutOf(root.value as JsonObject) : { kind: null, recordId: null };
+  const kept = { ...unusable, reason: found, ...about };
+  if (found === 'not_an_object' || found === 'not_events')
+    return { ok: false, code: 'invalid_json', reason: found, unusable: kept };
+  return { ok: false, code: 'invalid_event', reason: found, unusable: kept };
+
+  function aboutOf({ type, data }: JsonObject): { kind: Kind | null; recordId: string | null } {
+    const kind = kindNamedBy(type);
+    return { kind, recordId: kind !== null && isObject(data) ? recordIdIn(data, kind, pointers) : null };
+  }
+
+  function eventOf({ object, text }: Found): IncomingEvent {
+    const { id, type, created } = object as unknown as Envelope;
+    const createdMs = parseInstant(created)!;
+    return {
+      id,
+      type,
+      created,
+      createdMs,
+      ...aboutOf(object),
+      known: isKnownType(type),
+      body: text,
+      t,
+      address,
+    };
+  }
+}
+
+const kindNamedBy = (type: unknown): Kind | null => (typeof type === 'string' ? kindOfType(type) : null);
+
+/** An object that is an event, and its own text. */
+interface Found {
+  object: JsonObject;
+  text: string;
+}
+
+/** The events of a value: itself, or what it wraps, if that is nothing but events. Or why it has none. */
+function eventsIn(
+  value: unknown,
+  text: string | null,
+  wrappings: number,
+): Found[] | NoEvent | 'not_an_object' | 'not_events' {
+  if (Array.isArray(value)) {
+    const each = wrappings === 0 ? [] : value.map((one) => eventsIn(one, null, wrappings - 1));
+    const found = each.filter((one) => typeof one !== 'string');
+    return found.length === 0 || found.length < value.length ? 'not_events' : found.flat();
+  }
+  if (!isObject(value)) return 'not_an_object';
+  const { created } = value;
+  const reason = isDeeper(value, MAX_DEPTH)
+    ? 'nested_too_deep'
+    : faultOf(value, typeof created === 'string' ? parseInstant(created) : null);
+  if (!isEventLike(value) && wrappings > 0) {
+    const wrapped = Object.values(value).flatMap((inner) => wrappedIn(inner, wrappings - 1));
+    const [found] = wrapped;
+    if (found !== undefined) return wrapped.length === 1 && found !== 'unusable' ? found : 'mixed_batch';
+  }
+  return reason ?? [{ object: value, text: text?.isWellFormed() ? text : JSON.stringify(value) }];
+}
+
+/** It has the type of an event of a known kind, and more of one. */
+const isEventLike = ({ type, created, data }: JsonObject): boolean =>
+  kindNamedBy(type) !== null && (created !== undefined || data !== undefined);
+
+/** What a field of a wrapping holds: events, or something that names one and is none. Nothing: it is not about events. */
+function wrappedIn(inner: unknown, wrappings: number): (Found[] | 'unusable')[] {
+  const text = typeof inner === 'string' && /^\s*[{[]/.test(inner) ? inner : null;
+  const value = text === null ? inner : jsonIn(text);
+  if (typeof value !== 'object' || value === null) return [];
+  const found = eventsIn(value, text, wrappings);
+  if (typeof found !== 'string') return [found];
+  return namesEvent(value, wrappings) ? ['unusable'] : [];
+}
+
+function namesEvent(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (isObject(value) && isEventLike(value)) return true;
+  return levels > 0 && Object.values(value).some((inner) => namesEvent(inner, levels - 1));
+}
+
+/** The events of a body with one a line. Null: it is something else. */
+function linesIn(body: string): Found[] | null {
+  const found: Found[] = [];
+  for (const line of body.split(/\r?\n/)) {
+    if (line.trim() === '') continue;
+    const events = eventsIn(jsonIn(line), line, WRAPPINGS);
+    if (typeof events === 'string') return null;
+    found.push(...events);
+  }
+  return found.length === 0 ? null : found;
 }
 
 /** The types of the fields once `faultOf` has found nothing wrong. */
@@ -87,43 +180,29 @@ function faultOf({ id, type, created, data }: JsonObject, createdMs: number | nu
   return isObject(data) ? null : 'invalid_data';
 }
 
-/** Counts brackets first, because that is cheap and shows for nearly every delivery that it is not too deep. */
-function isTooDeep(root: JsonObject, text: string): boolean {
-  const openings = occurrences(text, '{') + occurrences(text, '[');
-  return openings > MAX_DEPTH && isDeeper(root, MAX_DEPTH);
+function rootOf(bytes: Buffer, text: string): { value: unknown } | NotJson {
+  if (bytes.length === 0) return 'empty_body';
+  if (!isUtf8(bytes)) return 'invalid_utf8';
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return 'byte_order_mark';
+  const value = jsonIn(text);
+  return value === undefined ? 'not_json' : { value };
 }
 
-/** Stops counting above MAX_DEPTH. */
-function occurrences(text: string, bracket: string): number {
-  let count = 0;
-  let at = text.indexOf(bracket);
-  while (at !== -1 && count <= MAX_DEPTH) {
-    count++;
-    at = text.indexOf(bracket, at + 1);
-  }
-  return count;
-}
-
-function decode(body: Uint8Array): string | { reason: NotJson } {
-  if (body.length === 0) return { reason: 'empty_body' };
-  if (!isUtf8(body)) return { reason: 'invalid_utf8' };
-  if (body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf) return { reason: 'byte_order_mark' };
-  return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
-}
-
+/** Undefined: it is no JSON. `__proto__` becomes an ordinary field, and nothing here assigns or merges the result. */
 function jsonIn(text: string): unknown {
   try {
-    // `__proto__` becomes an ordinary field, and nothing here assigns or merges the result.
     return parseJson(text);
   } catch {
     return undefined;
   }
 }
 
-/** The kind of a body that cannot be parsed: a body that was cut off or wrapped usually still shows its type. */
-function sniffKind(body: Uint8Array): Kind | null {
-  const start = Buffer.from(body.buffer, body.byteOffset, Math.min(body.byteLength, SNIFFED_BYTES));
-  const type = /"type"\s*:\s*"([a-z_]+\.)/.exec(start.toString('latin1'))?.[1];
+/** The kind of a body that cannot be parsed: one event that was cut off usually still shows its type, before anything that is nested. */
+function sniffKind(bytes: Buffer): Kind | null {
+  // One a line: the others may be of other kinds.
+  if (bytes.includes('\n{')) return null;
+  const start = bytes.toString('latin1', 0, SNIFFED_BYTES);
+  const type = /^[^[{]{0,8}\{[^[{]*"type"\s*:\s*"([a-z_]+\.)/.exec(start)?.[1];
   return type === undefined ? null : kindOfType(type);
 }
 

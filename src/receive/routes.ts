@@ -4,7 +4,7 @@ import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { IdPointers } from '../compliance/pointers.ts';
 import type { Inbox } from '../inbox/group-commit.ts';
-import { type Addresses, networkOf } from '../platform/addresses.ts';
+import type { Addresses } from '../platform/addresses.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
@@ -12,16 +12,14 @@ import type { LogLimit } from '../platform/log-limit.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { PROBLEM_CONTENT_TYPE, problem, problemText } from '../platform/problem.ts';
-import type { IncomingEvent } from '../store/store.ts';
+import type { AcceptOutcome, IncomingEvent } from '../store/store.ts';
 import { createBodies, type NoBody } from './body.ts';
-import { createShares, prove } from './connections.ts';
 import { parseEnvelope } from './envelope.ts';
 import {
   type BadSignature,
-  type ClaimedSignature,
   MAX_HEADER_CHARACTERS,
   readSignature,
-  type SignatureRejectionReason,
+  type SignatureHeader,
   type SignedDelivery,
   verifySignature,
 } from './signature.ts';
@@ -30,6 +28,8 @@ export interface ReceiverOptions {
   inbox: Inbox;
   /** `secrets` includes those of registrations. */
   settings: Config['webhook'];
+  /** For all bodies that are being received, two of the largest at least. Default: BODIES_BYTES. */
+  bodiesBytes?: number;
   /** A registration is being made. A delivery that no secret fits may be signed with its secret, which is not known yet. */
   isSecretAwaited: () => boolean;
   pointers: IdPointers;
@@ -39,8 +39,8 @@ export interface ReceiverOptions {
   logger: Logger;
   lines: LogLimit;
   metrics: Pick<Metrics, 'deliveries' | 'acknowledgementSeconds'>;
-  /** A correctly signed delivery was rejected for its time. Its event may be lost, or a stranger replayed it. Must not throw. */
-  onRejectedTimestamp?: (reason: SignatureRejectionReason, t: string) => void;
+  /** A correctly signed delivery about this was rejected for its time. Its event may be lost, or a stranger replayed it. Must not throw. */
+  onRejectedTimestamp?: (about: About) => void;
   /**
    * A correctly signed delivery about this record could not be stored; without a kind it is no event, and may be about any record.
    * Not called for an event of a family that is not mirrored. Must not throw.
@@ -48,24 +48,12 @@ export interface ReceiverOptions {
   onUnkept?: (about: About) => void;
   /** The secret that verified a delivery. Must not throw. */
   onSecretUsed?: (secret: Uint8Array) => void;
-  /** Every delivery, once it is answered. Must not throw. */
-  onDelivery?: (outcome: DeliveryOutcome, reason: string, answered: Answered) => void;
+  /** Every delivery, once it is answered; of a batch every event. `address`: the client's, if known. Must not throw. */
+  onDelivery?: (outcome: DeliveryOutcome, reason: string, address: string | null) => void;
 }
 
 /** What a delivery is about, as far as it says. */
 export type About = Pick<IncomingEvent, 'kind' | 'recordId'>;
-
-/** A delivery that was answered. */
-export interface Answered {
-  /** Null: no event. */
-  eventId: string | null;
-  /** The client address, if known. */
-  address: string | null;
-  /** Wall-clock milliseconds. */
-  endedWall: number;
-  /** From the headers to the answer. */
-  milliseconds: number;
-}
 
 /** What can become of a delivery. */
 export type DeliveryOutcome =
@@ -93,11 +81,14 @@ const LEVELS: Readonly<Record<DeliveryOutcome, 'info' | 'warn' | 'error'>> = {
  */
 export const REJECTION_BODY_BYTES = 16_384;
 
-const EMPTY = Buffer.alloc(0);
+/** Tens of thousands of usual bodies, and little of a small machine. */
+const BODIES_BYTES = 64 * 1024 * 1024;
 
 /** A delivery whose headers have come. */
 interface Arrival {
   incoming: IncomingMessage;
+  /** The client's, as far as it can be trusted. Null: its connection is closed already. */
+  address: string | null;
   /** By `performance.now`. */
   startedAt: number;
   /** Its Content-Length; 0: it has none. */
@@ -112,56 +103,45 @@ interface Arrival {
 export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpBindings }> {
   const { inbox, settings, addresses, clock, metrics } = options;
   const log = stage(options.logger, 'receive');
-  const bodies = createBodies(settings.bodiesInFlightBytes);
-  const shares = createShares();
+  const { maxBodyBytes } = settings;
+  const maxHeldBytes = Math.max(options.bodiesBytes ?? BODIES_BYTES, 2 * maxBodyBytes);
+  const bodies = createBodies({ maxBodyBytes, maxHeldBytes });
 
   async function receive(incoming: IncomingMessage): Promise<Response> {
     const declaredBytes = Number(incoming.headers['content-length'] ?? 0);
-    const arrival = { incoming, startedAt: performance.now(), declaredBytes };
-    // Without a proxy, connections are limited instead.
-    const client = addresses.isProxy(incoming.socket.remoteAddress) ? addresses.of(incoming) : null;
-    const network = client === null ? null : networkOf(client);
-    if (network !== null && !shares.enter(network)) return tooMany('address_share', arrival);
-    let body: Buffer | NoBody = EMPTY;
+    const address = addresses.of(incoming);
+    const arrival = { incoming, address, startedAt: performance.now(), declaredBytes };
+    let body: Buffer | NoBody | null = null;
     try {
-      if (declaredBytes > settings.maxBodyBytes) return rejectUnread('too_large', arrival);
+      if (declaredBytes > maxBodyBytes) return rejectUnread('too_large', arrival);
       if (!isIdentity(incoming.headers['content-encoding'])) return rejectUnread('content_encoding', arrival);
       if (settings.secrets().length === 0) return lackSecret(arrival, null);
       const headerOf = (name: string) => headerIn(incoming, name);
       const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
       if (!claimed.ok) return rejectSignature(claimed, arrival, null);
-      body = await bodies.read(incoming, settings.maxBodyBytes, declaredBytes);
-      if (body === 'too_large')
-        return rejectUnread('too_large', { ...arrival, declaredBytes: settings.maxBodyBytes + 1 });
-      if (body === 'too_many_pieces') return rejectUnread('too_many_chunks', arrival);
-      if (body === 'no_room') return tooMany('bodies_in_flight', arrival);
-      if (body === 'aborted') {
-        report('aborted', 'incomplete_body', arrival);
-        return problem(400, 'incomplete_body', 'The body ended early.');
-      }
+      body = await bodies.read(incoming, declaredBytes);
+      if (typeof body === 'string') return lackBody(body, arrival);
       // Asked again, because a secret may have been added while the body arrived.
       const secrets = settings.secrets();
       return await judge(arrival, claimed, { body, headerOf, secrets });
     } catch (error) {
       const unavailable = error instanceof StoreUnavailable;
       const reason = unavailable ? error.code : 'internal_error';
-      report(unavailable ? 'unavailable' : 'failed', reason, arrival, { fields: { error } });
+      report(unavailable ? 'unavailable' : 'failed', reason, arrival, { error });
       if (!unavailable) return internalError();
-      const headers = retryAfter(STORE_RETRY_AFTER_SECONDS);
-      return problem(503, 'unavailable', 'The delivery cannot be kept now.', LATER, headers);
+      return problem(503, 'unavailable', 'The delivery cannot be kept now.', LATER, AFTER_A_COMMIT);
     } finally {
-      if (typeof body === 'object') bodies.release(body);
-      if (network !== null) shares.leave(network);
+      if (body instanceof Buffer) bodies.release(body);
     }
   }
 
   /** Checks the signature, the JSON and the envelope, and commits. */
   async function judge(
     arrival: Arrival,
-    claimed: ClaimedSignature,
+    claimed: SignatureHeader,
     { body, ...signed }: Omit<SignedDelivery, 'nowSeconds'> & { body: Buffer },
   ): Promise<Response> {
-    const { incoming } = arrival;
+    const { address } = arrival;
     const nowSeconds = Math.floor(clock.wall() / 1000);
     const verdict = verifySignature(claimed, { body, ...signed, nowSeconds }, settings);
     if (!verdict.ok) {
@@ -169,38 +149,39 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
         ? lackSecret(arrival, body)
         : rejectSignature(verdict, arrival, body);
     }
-    prove(incoming);
     options.onSecretUsed?.(signed.secrets[verdict.secretPosition]!);
 
-    const address = addresses.of(incoming);
     const parsed = parseEnvelope(body, { pointers: options.pointers, t: verdict.t, address });
     if (!parsed.ok) {
       const { kind, recordId } = parsed.unusable;
       await stored(inbox.quarantine(parsed.unusable), parsed.unusable);
-      const fields = { kind, record_id: recordId, bytes: body.length };
-      report('quarantined', parsed.reason, arrival, { fields, address });
+      report('quarantined', parsed.reason, arrival, { kind, record_id: recordId, bytes: body.length });
       const title =
-        parsed.code === 'invalid_json' ? 'The body is not a JSON object.' : 'The body is not an event.';
+        parsed.code === 'invalid_json' ? 'The body is no JSON of events.' : 'The body is not an event.';
       return problem(400, parsed.code, title, `Reason: ${parsed.reason}. The delivery was kept.`);
     }
-    const { event } = parsed;
-    const outcome = await stored(inbox.accept(event, incoming.socket), event.kind === null ? null : event);
-    if (outcome.status === 'duplicate') {
-      const answered = { fields: namesOf(event), eventId: event.id, address };
-      if (outcome.conflicting) report('quarantined', 'conflicting_content', arrival, answered);
-      else report('duplicate', '', arrival, answered);
-      return json(200, `{"status":"duplicate","id":${JSON.stringify(event.id)}}`);
-    }
-    const fields = namesOf(event, outcome.seq);
-    report('accepted', event.known ? '' : 'unknown_type', arrival, { fields, eventId: event.id, address });
-    return json(202, `{"status":"accepted","id":${JSON.stringify(event.id)}}`);
+    const { events } = parsed;
+    const about = events.filter(({ kind }) => kind !== null);
+    const outcomes = await stored(inbox.accept(events), ...about);
+    for (const [nth, event] of events.entries()) tell(event, outcomes[nth]!, arrival);
+    if (events.length > 1) return json(202, `{"status":"accepted","events":${events.length}}`);
+    const { id } = events[0]!;
+    const { status } = outcomes[0]!;
+    return json(status === 'accepted' ? 202 : 200, `{"status":"${status}","id":${JSON.stringify(id)}}`);
   }
 
-  async function stored<T>(commit: Promise<T>, about: About | null): Promise<T> {
+  function tell(event: IncomingEvent, outcome: AcceptOutcome, arrival: Arrival): void {
+    if (outcome.status === 'accepted')
+      report('accepted', event.known ? '' : 'unknown_type', arrival, namesOf(event, outcome.seq));
+    else if (outcome.conflicting) report('quarantined', 'conflicting_content', arrival, namesOf(event));
+    else report('duplicate', '', arrival, namesOf(event));
+  }
+
+  async function stored<T>(commit: Promise<T>, ...about: readonly About[]): Promise<T> {
     try {
       return await commit;
     } catch (error) {
-      if (about !== null) options.onUnkept?.(about);
+      for (const each of about) options.onUnkept?.(each);
       throw error;
     }
   }
@@ -213,32 +194,48 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
     body: Buffer | null,
   ): Response {
     reject(reason, t, arrival, body);
-    if (macValid && t !== null) options.onRejectedTimestamp?.(reason, t);
+    if (macValid && body !== null) noteLate(body, arrival);
     return new Response(UNAUTHORIZED_TEXT, { status: 401, headers: UNAUTHORIZED_HEADERS });
+  }
+
+  function noteLate(body: Buffer, { address }: Arrival): void {
+    const parsed = parseEnvelope(body, { pointers: options.pointers, t: '', address });
+    // An event of a family that is not mirrored is about no record.
+    const about = parsed.ok ? parsed.events.filter(({ kind }) => kind !== null) : [parsed.unusable];
+    for (const each of about) options.onRejectedTimestamp?.(each);
   }
 
   /** The fault is ours: we do not know the secret that may have signed the delivery. */
   function lackSecret(arrival: Arrival, body: Buffer | null): Response {
     reject('no_signing_secret', null, arrival, body);
-    const isAwaited = options.isSecretAwaited();
-    const headers = retryAfter(
-      isAwaited ? AWAITED_SECRET_RETRY_AFTER_SECONDS : NO_SECRET_RETRY_AFTER_SECONDS,
-    );
+    const headers = options.isSecretAwaited() ? SOON : AFTER_A_PERSON;
     return problem(503, 'no_signing_secret', 'Deliveries cannot be verified yet.', LATER, headers);
   }
 
+  function lackBody(reason: NoBody, arrival: Arrival): Response {
+    if (reason === 'aborted') {
+      report('aborted', 'incomplete_body', arrival);
+      return problem(400, 'incomplete_body', 'The body ended early.');
+    }
+    if (reason === 'too_large') return rejectUnread(reason, { ...arrival, declaredBytes: maxBodyBytes + 1 });
+    if (reason === 'too_many_chunks') return rejectUnread(reason, arrival);
+    report('unavailable', 'bodies_in_flight', arrival);
+    return problem(503, 'too_many_deliveries', 'Too many deliveries come at once.', LATER, SOON);
+  }
+
+  /** `too_many_chunks`: nobody reads the answer, because the connection was cut. */
   function rejectUnread(
     reason: 'too_large' | 'too_many_chunks' | 'content_encoding',
     arrival: Arrival,
   ): Response {
     reject(reason, null, arrival, null);
-    return reason === 'content_encoding' ? unsupportedEncoding() : tooLarge(reason, settings.maxBodyBytes);
+    if (reason === 'content_encoding') return unsupportedEncoding();
+    return problem(413, 'too_large', 'The body is too large.', `At most ${maxBodyBytes} bytes are taken.`);
   }
 
   /** Notes and counts a rejection. */
   function reject(reason: string, t: string | null, arrival: Arrival, body: Buffer | null): void {
-    const { incoming, declaredBytes } = arrival;
-    const address = addresses.of(incoming);
+    const { incoming, address, declaredBytes } = arrival;
     const bytes = body?.length ?? declaredBytes;
     inbox.reject({
       reason,
@@ -251,33 +248,27 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       address,
       wall: clock.wall(),
     });
-    report('rejected', reason, arrival, { fields: { bytes }, address });
+    report('rejected', reason, arrival, { bytes });
   }
 
-  function tooMany(reason: 'bodies_in_flight' | 'address_share', arrival: Arrival): Response {
-    report('unavailable', reason, arrival);
-    const headers = retryAfter(TOO_MANY_RETRY_AFTER_SECONDS);
-    return problem(503, 'too_many_deliveries', 'Too many deliveries come at once.', LATER, headers);
-  }
-
-  /** Counts a delivery, and writes its log line. */
+  /** Counts a delivery, of a batch each event, and writes its log line. */
   function report(
     outcome: DeliveryOutcome,
     reason: string,
-    { startedAt }: Arrival,
-    about: { fields?: object; eventId?: string; address?: string | null } = {},
+    { address, startedAt }: Arrival,
+    fields?: object,
   ): void {
-    const { fields, eventId = null, address = null } = about;
     const milliseconds = performance.now() - startedAt;
-    metrics.deliveries.inc(outcome, reason);
+    metrics.deliveries.inc({ outcome, reason });
     metrics.acknowledgementSeconds.observe(milliseconds / 1000);
-    options.onDelivery?.(outcome, reason, { eventId, address, endedWall: clock.wall(), milliseconds });
+    options.onDelivery?.(outcome, reason, address);
     const level = LEVELS[outcome];
     if (!log.isLevelEnabled(level)) return;
-    // A stranger can cause all of these, a duplicate by replaying a delivery.
-    if (outcome !== 'accepted' && !options.lines.admits(log, level, 'delivery', { outcome, reason })) return;
     const duration_ms = Math.round(milliseconds * 1000) / 1000;
-    log[level]({ ...NAMELESS, outcome, reason: reason || null, duration_ms, ...fields }, 'delivery');
+    const line = { ...NAMELESS, outcome, reason: reason || null, duration_ms, ...fields };
+    if (outcome === 'accepted') log.info(line, 'delivery');
+    // A stranger can cause all others, a duplicate by replaying a delivery.
+    else options.lines.write(log, level, line, 'delivery');
   }
 
   const app = new Hono<{ Bindings: HttpBindings }>();
@@ -287,8 +278,7 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
   app.all('/livez', () => methodNotAllowed('GET, HEAD'));
   app.notFound(() => problem(404, 'not_found', 'Not found.'));
   app.onError((error) => {
-    if (options.lines.admits(log, 'error', 'request', { outcome: 'failed', reason: null }))
-      log.error({ outcome: 'failed', error }, 'request');
+    options.lines.write(log, 'error', { outcome: 'failed', reason: null, error }, 'request');
     return internalError();
   });
   return app;
@@ -313,17 +303,13 @@ function headerIn(incoming: IncomingMessage, name: string): string | undefined {
 
 // ─── answers ────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Retry-After when the database could not commit: a checkpoint or a full disk lasts longer than a second. */
-const STORE_RETRY_AFTER_SECONDS = '5';
-/** While other deliveries use up the limits. They take 15 s at most, and slow ones are dropped first. */
-const TOO_MANY_RETRY_AFTER_SECONDS = '2';
-/** While no signing secret is known: a person must add one. */
-const NO_SECRET_RETRY_AFTER_SECONDS = '60';
-/** While a registration is being made, which brings a secret. */
-const AWAITED_SECRET_RETRY_AFTER_SECONDS = '2';
-
 const LATER = 'Send it again later.';
-const retryAfter = (seconds: string) => ({ 'retry-after': seconds });
+/** A checkpoint or a full disk lasts longer than a second. */
+const AFTER_A_COMMIT = { 'retry-after': '5' };
+/** While others use up the limits, or a registration is being made, which brings a secret. */
+const SOON = { 'retry-after': '2' };
+/** A person must add a secret. */
+const AFTER_A_PERSON = { 'retry-after': '60' };
 
 const JSON_HEADERS = { 'content-type': 'application/json' };
 const json = (status: number, text: string): Response =>
@@ -337,12 +323,6 @@ const UNAUTHORIZED_TEXT = problemText(
 );
 /** RFC 9110 requires a challenge in every 401. No registered scheme describes a signed webhook. */
 const UNAUTHORIZED_HEADERS = { 'content-type': PROBLEM_CONTENT_TYPE, 'www-authenticate': 'Signature' };
-
-function tooLarge(reason: 'too_large' | 'too_many_chunks', maxBodyBytes: number): Response {
-  return reason === 'too_large'
-    ? problem(413, 'too_large', 'The body is too large.', `At most ${maxBodyBytes} bytes are taken.`)
-    : problem(413, 'too_large', 'The body comes in too many chunks.', 'Send it in fewer, larger ones.');
-}
 
 function unsupportedEncoding(): Response {
   return problem(

@@ -53,16 +53,11 @@ export type SignatureVerdict =
   /** `secretPosition` counts `secrets` from 0. */
   { ok: true; t: string; secretPosition: number } | BadSignature;
 
-/** A signature in the right form, not verified yet. */
-export interface ClaimedSignature extends SignatureHeader {
-  /** False: `t` counts milliseconds. This is rejected with a reason of its own. */
-  inSeconds: boolean;
-}
-
-const DIGEST_BYTES = { sha256: 32, sha384: 48, sha512: 64 } as const;
+export const DIGEST_BYTES = { sha256: 32, sha384: 48, sha512: 64 } as const;
 
 /** Today's timestamps have ten digits. Eleven are enough until the year 5138. */
 const TIMESTAMP = /^(0|[1-9]\d{0,10})$/;
+/** Rejected with a reason of its own, if the signature is right. */
 const MILLISECONDS = /^[1-9]\d{12}$/;
 
 /**
@@ -73,15 +68,13 @@ export function readSignature(
   headerValue: string | undefined,
   headerOf: HeaderOf,
   settings: Pick<VerificationSettings, 'template' | 'algorithm'>,
-): ClaimedSignature | BadSignature {
+): SignatureHeader | BadSignature {
   const header = parseSignatureHeader(headerValue, DIGEST_BYTES[settings.algorithm]);
   if (!header.ok) return header;
   const { t } = header;
-  const inSeconds = TIMESTAMP.test(t);
-  if (!inSeconds && !MILLISECONDS.test(t)) return bad('bad_timestamp', t);
+  if (!TIMESTAMP.test(t) && !MILLISECONDS.test(t)) return bad('bad_timestamp', t);
   const isMissing = (part: TemplatePart) => part.kind === 'header' && headerOf(part.name) === undefined;
-  if (settings.template.some(isMissing)) return bad('missing_signed_header', t);
-  return { ...header, inSeconds };
+  return settings.template.some(isMissing) ? bad('missing_signed_header', t) : header;
 }
 
 /**
@@ -89,11 +82,12 @@ export function readSignature(
  * `timestamp_…` means a real delivery at the wrong time, and its record is worth reading from the API. Pure.
  */
 export function verifySignature(
-  claimed: ClaimedSignature,
+  claimed: SignatureHeader,
   delivery: SignedDelivery,
   settings: VerificationSettings,
 ): SignatureVerdict {
-  const { t, inSeconds } = claimed;
+  const { t } = claimed;
+  const inSeconds = TIMESTAMP.test(t);
   const secretPosition = findSigner(claimed, delivery, settings);
   if (secretPosition === -1) return bad(inSeconds ? 'bad_signature' : 'bad_timestamp', t);
   if (!inSeconds) return bad('timestamp_milliseconds', t, true);
@@ -105,23 +99,20 @@ export function verifySignature(
 
 /** Position of the first secret under which any of the header's signatures is right, or -1. */
 function findSigner(
-  header: SignatureHeader,
+  claimed: SignatureHeader,
   delivery: SignedDelivery,
   settings: VerificationSettings,
 ): number {
-  const candidates = header.signatures.map((hex) => Buffer.from(hex.toLowerCase(), 'latin1'));
-  for (let position = 0; position < delivery.secrets.length; position++) {
-    const mac = signatureOf(delivery.secrets[position]!, header.t, delivery, settings);
-    const expected = Buffer.from(mac, 'latin1');
+  const signatures = claimed.signatures.map((hex) => Buffer.from(hex, 'hex'));
+  return delivery.secrets.findIndex((secret) => {
+    const mac = signatureOf(secret, claimed.t, delivery, settings);
     // The lengths are equal, because the parser of the header has counted the digits.
-    for (const candidate of candidates) if (timingSafeEqual(expected, candidate)) return position;
-  }
-  return -1;
+    return signatures.some((each) => timingSafeEqual(mac, each));
+  });
 }
 
 /**
- * The MAC (HMAC, RFC 2104) of these bytes under `secret`, in lower-case hex. Headers count as the octets that came, which Node
- * reads as Latin-1.
+ * The MAC (HMAC, RFC 2104) of these bytes under `secret`. Headers count as the octets that came, which Node reads as Latin-1.
  * @throws Error for a key that is too short, since a signature with it proves nothing. No decoded secret is one, so this is a
  * fault of the caller. The sender gets a 5xx and tries again.
  */
@@ -130,7 +121,7 @@ export function signatureOf(
   t: string,
   { body, headerOf }: Pick<SignedDelivery, 'body' | 'headerOf'>,
   { algorithm, template }: Pick<SignatureSettings, 'template' | 'algorithm'>,
-): string {
+): Buffer {
   if (secret.length < MIN_SIGNING_KEY_BYTES) {
     throw new Error(`a signing key of ${secret.length} bytes was about to be used`);
   }
@@ -140,7 +131,7 @@ export function signatureOf(
     else if (part.kind === 'header') mac.update(headerOf(part.name) ?? '', 'latin1');
     else mac.update(part.kind === 'timestamp' ? t : part.text, 'utf8');
   }
-  return mac.digest('hex');
+  return mac.digest();
 }
 
 /** One key object per secret, because `createHmac` with raw bytes takes five times as long. */

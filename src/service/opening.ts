@@ -1,25 +1,36 @@
-import { secured } from '../ops/headers.ts';
+import { answering } from '../ops/headers.ts';
 import { type Addresses, createAddresses } from '../platform/addresses.ts';
 import { type Clock, systemClock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
+import type { ListedSetting } from '../platform/config-sources.ts';
 import { MirrorError, StoreUnavailable } from '../platform/errors.ts';
 import { createLogLimit } from '../platform/log-limit.ts';
 import { type Logger, stage } from '../platform/logger.ts';
 import { createMetrics } from '../platform/metrics.ts';
 import { problem } from '../platform/problem.ts';
 import { type Listener, type ListenOptions, listen } from '../receive/server.ts';
+import { createTurns } from '../receive/turns.ts';
 import { isPostgres, lockFile, openStore } from '../store/open.ts';
 import type { ProvisionalRules, Store } from '../store/store.ts';
-import { databaseClock } from './replicas.ts';
-import { createSigningSecrets } from './signing-secrets.ts';
+import { createSigningSecrets, type SigningSecrets } from './signing-secrets.ts';
+import { databaseClock } from './worker-lease.ts';
 
 /** A start fails after this long without an answer of the database, which may be starting too. */
 const DATABASE_PATIENCE_MS = 60_000;
 const DATABASE_AGAIN_MS = 1_000;
 
+/** How the settings came about, by who starts the service. */
+interface Described {
+  settings(): readonly ListedSetting[];
+  /** What was said at the start. */
+  warnings: readonly string[];
+}
+
 export interface ServiceOptions {
   config: Config;
   logger: Logger;
+  /** How its settings came about, for `doctor`. Default: not told. */
+  described?: Described;
   /** How many log lines were lost since the start. Default: none ever is. */
   logLinesLost?: () => number;
   /** Ends a start that waits for its database: `startService` rejects with its reason. A service that runs is ended by `stop`. */
@@ -29,81 +40,88 @@ export interface ServiceOptions {
   random?: () => number;
 }
 
-/** What is open from the service's start to its end. */
-export type Opened = Awaited<ReturnType<typeof open>>;
+/** What is open from the service's start to its end, whatever becomes of the database. */
+export type Place = Awaited<ReturnType<typeof openPlace>>;
 
 /**
- * Locks the database and opens everything. Rejects with UsageError if another service holds the database, or if an address or the
- * database cannot be used, and with the signal's reason. Whatever it rejects with, nothing stays open.
+ * Locks the database and opens the listeners. Rejects with UsageError if another service holds the database, or if an address cannot
+ * be used. Whatever it rejects with, nothing stays open.
  */
-export async function open(options: ServiceOptions) {
-  const { config } = options;
-  const own = options.clock ?? systemClock();
-  const lock = lockFile(config.databaseUrl, new Date(own.wall()).toISOString());
-  const fatal = Promise.withResolvers<never>();
-  fatal.promise.catch(() => undefined);
-  let listeners: Listeners | null = null;
-  let store: Store | null = null;
-  /** Closes whatever is open, and cuts requests that are under way. */
-  const close = async () => {
-    try {
-      await Promise.all([listeners?.receiver.close(0), listeners?.ops?.close(0)]);
-      await store?.close();
-    } finally {
-      lock.release();
-    }
-  };
+export async function openPlace({ config, clock = systemClock() }: ServiceOptions) {
+  const lock = lockFile(config.databaseUrl, new Date(clock.wall()).toISOString());
+  // `failed` never resolves. It rejects with the first error that `fail` is called with: the service cannot go on.
+  const { promise: failed, reject: fail } = Promise.withResolvers<never>();
+  failed.catch(() => undefined);
   try {
     const addresses = createAddresses(config.trustedProxies);
-    listeners = await openListeners(config, addresses);
-    store = await openWithPatience(options, own, listeners, fatal.reject);
-    listeners.at('starting');
-    const clock = options.clock ?? (await databaseClock(store)) ?? own;
-    const base = baseOn({ ...options, addresses, store, clock }, fatal.reject);
-    const secrets = createSigningSecrets(base);
-    await secrets.refresh();
-    // `failed` never resolves. It rejects with the first error that `fail` is called with: the service cannot go on.
-    const { promise: failed, reject: fail } = fatal;
-    return { base, listeners, lock, secrets, fail, failed, close };
+    const listeners = await openListeners(config, addresses);
+    /** Cuts requests that are under way. */
+    const close = async () => {
+      try {
+        await Promise.all([listeners.receiver.close(0), listeners.ops?.close(0)]);
+      } finally {
+        lock.release();
+      }
+    };
+    return { addresses, listeners, lock, fail, failed, close };
   } catch (error) {
-    await close();
+    lock.release();
     throw error;
   }
 }
 
 /**
- * Opens and migrates the store. Rejects with UsageError if the database cannot be used, with the signal's reason when that
- * aborts, and with the last error when patience has run out. `onLost` is called if the opened store is lost for good.
+ * Opens the database, and builds the service over it. While PostgreSQL is away or restarts, it does both again. Rejects with UsageError
+ * if the database cannot be used, with the signal's reason when that aborts, and with the last error when patience has run out.
  */
-async function openWithPatience(
+export async function overDatabase<T>(
   options: ServiceOptions,
-  clock: Clock,
-  listeners: Listeners,
-  onLost: (error: StoreUnavailable) => void,
-): Promise<Store> {
-  const { config, logger, signal } = options;
+  place: Place,
+  build: (base: Base, secrets: SigningSecrets) => Promise<T>,
+): Promise<T> {
+  const { config, logger, signal, clock = systemClock() } = options;
   const until = clock.steady() + DATABASE_PATIENCE_MS;
-  const log = stage(logger, 'store');
   for (;;) {
+    let store: Store | null = null;
     try {
-      return await openStore(config.databaseUrl, {
-        postgres: config.database,
-        ...(options.clock === undefined ? { inThread: { onLost } } : {}),
-        onMigrating: () => {
-          listeners.at('migrating');
-          log.info({ outcome: 'started' }, 'migration');
-        },
-        onBackup: (path) => log.info({ outcome: 'backed_up', path }, 'migration'),
-      });
+      store = await openMigrated(options, place);
+      const shared = options.clock ?? (await databaseClock(store)) ?? clock;
+      const base = baseOn({ ...options, addresses: place.addresses, store, clock: shared }, place.fail);
+      const secrets = createSigningSecrets(base);
+      await secrets.refresh();
+      return await build(base, secrets);
     } catch (error) {
+      await store?.close();
       // Waiting does not help a file that cannot be opened.
       const mayCome = isPostgres(config.databaseUrl) && error instanceof StoreUnavailable && !error.fatal;
       if (!mayCome || clock.steady() >= until) throw error;
-      log.warn({ outcome: 'failed', error }, 'waiting for the database');
+      stage(logger, 'store').warn({ outcome: 'failed', error }, 'waiting for the database');
       await clock.sleep(DATABASE_AGAIN_MS, signal);
       signal?.throwIfAborted();
     }
   }
+}
+
+async function openMigrated(
+  { config, logger, clock }: ServiceOptions,
+  { listeners, fail }: Place,
+): Promise<Store> {
+  const log = stage(logger, 'store');
+  const store = await openStore(config.databaseUrl, {
+    postgres: config.database,
+    serves: true,
+    ...(clock === undefined ? { inThread: { onLost: fail } } : {}),
+    onMigrating: () => {
+      listeners.at('migrating');
+      log.info({ outcome: 'started' }, 'migration');
+    },
+    onWaiting: (whom) => log.warn({ outcome: 'waiting', reason: whom }, 'migration'),
+    onBackup: (path) => log.info({ outcome: 'backed_up', path }, 'migration'),
+  });
+  listeners.at('starting');
+  for (const { says, remedy } of await store.exposures())
+    log.warn({ outcome: 'exposed', reason: `${says}; ${remedy}` }, 'database');
+  return store;
 }
 
 /** What every part of the service needs, made of the settings, the database and time. */
@@ -114,10 +132,12 @@ function baseOn(
   fail: (error: unknown) => void,
 ) {
   const { config, logger, addresses, store, clock, random = Math.random } = options;
+  const { described = { settings: () => [], warnings: [] } } = options;
   const lines = createLogLimit(clock);
   const log = stage(logger, 'service');
   return {
     config,
+    described,
     addresses,
     store,
     clock,
@@ -133,20 +153,20 @@ function baseOn(
       // Not a failure: only a stop, or the loss of a lease, aborts work.
       if (error instanceof Error && error.name === 'AbortError') return;
       const reason = error instanceof MirrorError ? error.code : null;
-      if (lines.admits(log, 'error', 'stage failed', { outcome: 'failed', reason }))
-        log.error({ outcome: 'failed', error }, 'stage failed');
+      lines.write(log, 'error', { outcome: 'failed', reason, error }, 'stage failed');
       if (error instanceof StoreUnavailable && error.fatal) fail(error);
     },
   };
 }
 
 /** The rules for processing events, by the settings. */
-export function rulesOf(config: Config): ProvisionalRules {
+function rulesOf(config: Config): ProvisionalRules {
   return {
     pointers: config.idPointers,
     eventsOnly: config.compliance === null,
     toleranceMs: config.webhook.toleranceSeconds * 1000,
     timing: { settleMs: config.sync.settleMs },
+    guardPercent: config.sync.deletionGuardPercent,
   };
 }
 
@@ -169,10 +189,10 @@ export function createStartup(publicUrl: URL | null) {
       return Response.json({ status: 'not_ready', reason: state }, { status: 503 });
     return problem(503, 'starting', 'The service is starting.', 'Send it again later.', RETRY_AFTER);
   }
-  const listener =
-    (name: 'receiver' | 'ops'): Fetch =>
-    (request, env) =>
-      apps === null ? secured(answer(pathOf(request), name === 'ops'), publicUrl) : apps[name](request, env);
+  function listener(name: 'receiver' | 'ops'): Fetch {
+    const early = answering(publicUrl, (path) => answer(path, name === 'ops'));
+    return (request, env) => (apps === null ? early(request) : apps[name](request, env));
+  }
 
   return {
     receiver: listener('receiver'),
@@ -187,34 +207,32 @@ export function createStartup(publicUrl: URL | null) {
   };
 }
 
-type Listeners = Awaited<ReturnType<typeof openListeners>>;
+/** A page takes a few milliseconds. A delivery waits for one of them at most, however many are asked for. */
+const OPS_REQUESTS_A_TURN = 1;
 
 /** Opens both listeners, or one for both if they have the same address. Until `open` is called, the startup handlers answer. */
 async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addresses: Addresses) {
   const { host, port, ops } = config;
   const startup = createStartup(ops.publicUrl);
   const shared = host === ops.host && port === ops.port && port !== 0;
+  const inTurn = createTurns(OPS_REQUESTS_A_TURN);
+  const opsFetch: Fetch = async (request, env) => {
+    await new Promise<void>(inTurn);
+    return startup.ops(request, env);
+  };
   const fetch: Fetch = shared
-    ? (request, env) => (isDelivery(request) ? startup.receiver(request, env) : startup.ops(request, env))
+    ? (request, env) => (isDelivery(request) ? startup.receiver(request, env) : opsFetch(request, env))
     : startup.receiver;
-  const receiver = await listen({
-    fetch,
-    host,
-    port,
-    addresses,
-    canWait: (request) => shared && !isForWebhooks(request.url),
-  });
+  const receiver = await listen({ fetch, host, port, addresses });
   let own: Listener | null = null;
   try {
     if (!shared)
       own = await listen({
-        fetch: startup.ops,
+        fetch: opsFetch,
         host: ops.host,
         port: ops.port,
         addresses,
         settings: 'OPS_',
-        // A page takes a few milliseconds. Only one is served before a waiting delivery, however many are requested.
-        canWait: () => true,
       });
   } catch (error) {
     await receiver.close(0);
@@ -235,8 +253,6 @@ async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addr
   };
 }
 
-/** The usual spelling of the path. A delivery with another one only waits for its turn. */
-const isForWebhooks = (target: string | undefined) => target?.split('?', 1)[0] === '/webhooks';
 const isDelivery = (request: Request) => pathOf(request) === '/webhooks';
 const pathOf = (request: Request) => new URL(request.url).pathname;
 

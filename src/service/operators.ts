@@ -1,43 +1,41 @@
 import { dirname, join, resolve } from 'node:path';
-import PQueue from 'p-queue';
-import { unreachableSince } from '../backfill/upstream.ts';
+import { NOTHING_KNOWN } from '../backfill/upstream.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { diagnoseRejection, inSlices } from '../doctor/diagnosis.ts';
+import { type Address, send } from '../notify/message.ts';
 import { createOps } from '../ops/app.ts';
-import type {
-  CredentialFacts,
-  LiveFacts,
-  OpsActions,
-  OpsContext,
-  RejectionDiagnosis,
-} from '../ops/context.ts';
+import type { LiveFacts, OpsActions, OpsContext, RetriedDelivery } from '../ops/context.ts';
+import { explained } from '../ops/problems.ts';
 import { sessionsInMemory } from '../ops/sessions.ts';
 import { createSnapshots } from '../ops/snapshot.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../ops/tokens.ts';
 import { tenth } from '../ops/words.ts';
+import { momentOf } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
-import { prove } from '../receive/connections.ts';
+import { parseEnvelope } from '../receive/envelope.ts';
 import { isPostgres, sqlitePath } from '../store/open.ts';
-import type { Store } from '../store/store.ts';
+import type { KindStatus } from '../store/reports.ts';
+import type { Now, ProvisionalRules, Store } from '../store/store.ts';
+import { createConfiguration, diagnosisOf } from './configuration.ts';
 import type { DeliveryWatch } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
 import type { Repairs } from './repairs.ts';
-import type { Replicas } from './replicas.ts';
-import { candidateSecrets, type SigningSecrets } from './signing-secrets.ts';
-import { beginPause, endPause, type ServiceState } from './state.ts';
+import type { SigningSecrets } from './signing-secrets.ts';
+import type { ServiceState } from './state.ts';
 import type { Telemetry } from './telemetry.ts';
+import type { WorkerLease } from './worker-lease.ts';
 
 interface OperatorsOptions extends Base {
   state: ServiceState;
   repairs: Repairs;
-  replicas: Replicas;
+  lease: WorkerLease;
   secrets: Pick<SigningSecrets, 'keys' | 'facts'>;
-  telemetry: Pick<Telemetry, 'traffic' | 'answerTimes'>;
-  watch: Pick<DeliveryWatch, 'unkeptSince' | 'isRejecting' | 'untimelySince'>;
+  telemetry: Pick<Telemetry, 'traffic'>;
+  watch: Pick<DeliveryWatch, 'unkeptSince'>;
   /** The address at which operators reach their listener. */
   operatorsUrl: string;
+  /** The receiver's address as this machine reaches it. */
   receiverUrl: string;
   /** Aborts when the service drains. */
   signal: AbortSignal;
@@ -47,23 +45,20 @@ export type Operators = ReturnType<typeof createOperators>;
 
 /** Makes the app of the operators' listener. The app imports no stage, so what operators may see and do is passed to it. */
 export function createOperators(options: OperatorsOptions) {
-  const { config, addresses, store, clock, metrics, logger, lines, telemetry, replicas } = options;
+  const { config, addresses, store, clock, metrics, logger, lines, telemetry, lease } = options;
   const made = config.ops.tokens.length > 0 ? null : madeToken(config, options.operatorsUrl);
   const context: OpsContext = {
     addresses,
-    prove,
     store: operatorsStore(options),
     actions: operatorsActions(options),
-    sessionStore: replicas.isAlone ? sessionsInMemory() : store,
+    sessionStore: lease.isAlone ? sessionsInMemory() : store,
     facts: () => liveFacts(options),
-    credentials: () => credentialFacts(options),
     traffic: telemetry.traffic.since,
-    answerTimes: telemetry.answerTimes,
-    diagnose: rejectionDiagnoses(config, store, clock),
+    configuration: createConfiguration({ ...options, facts: () => liveFacts(options) }),
+    diagnose: (rejected) => diagnosisOf(options, rejected),
     tokens: made === null ? () => config.ops.tokens : () => made.tokens,
     host: config.ops.host,
     publicUrl: config.ops.publicUrl,
-    receiver: { url: `${options.receiverUrl}/webhooks`, signatureHeader: config.webhook.header },
     clock,
     metrics,
     logger,
@@ -73,27 +68,48 @@ export function createOperators(options: OperatorsOptions) {
   const snapshots = createSnapshots(context);
   return {
     app: createOps(context, snapshots),
-    verdict: async () => (await snapshots.current()).verdict,
+    /** What NOTIFY_URL is told. */
+    notices: {
+      to: notifyAddress(options),
+      async look() {
+        const { problems, kinds } = await snapshots.current();
+        return { problems, verdicts: verdictsOf(kinds) };
+      },
+      async show(id: number) {
+        const row = await store.show('problems', id);
+        return row && explained(row);
+      },
+    },
     /** The token that was made because OPS_TOKENS is not set; null: it is set. The link holds the token and must never be logged. */
     signIn: made?.signIn ?? null,
   };
 }
 
+const verdictsOf = (kinds: readonly KindStatus[]) =>
+  Object.fromEntries(kinds.map(({ kind, verdict }) => [kind, verdict]));
+
+/** Null: NOTIFY_URL is not set. */
+function notifyAddress({
+  config,
+  operatorsUrl,
+}: Pick<OperatorsOptions, 'config' | 'operatorsUrl'>): Address | null {
+  const { url } = config.notify;
+  return url && { url, version: version(), operators: operatorsUrl };
+}
+
 /** Facts about the running service that its database does not hold. */
 function liveFacts(running: OperatorsOptions): LiveFacts {
-  const { config, state, repairs, secrets, telemetry, watch, clock } = running;
+  const { config, state, repairs, secrets, watch } = running;
   const own = state.facts();
+  const { running: syncRuns } = repairs.known() ?? { running: [] };
   return {
     version: version(),
     ...own,
     eventsOnly: config.compliance === null,
-    ...config.sync,
+    fullSyncMs: config.sync.fullSyncMs,
     unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
-    rejectsSignatures: watch.isRejecting(),
-    untimelySince: watch.untimelySince(),
-    lacksCredentials: repairs.health().lacksCredentials,
     secrets: secrets.facts(),
-    runningSyncRuns: (repairs.backfill?.runningSyncRuns() ?? []).map((run) => ({
+    runningSyncRuns: syncRuns.map((run) => ({
       id: run.id,
       kind: run.kind,
       pages: run.pages,
@@ -104,46 +120,27 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
       started_at: new Date(run.startedWall).toISOString(),
     })),
     upstream: upstreamFacts(running),
-    unreachableSince: unreachableSince(repairs.health(), clock.steady()),
-    deliveries: telemetry.traffic.recent(),
     idPointers: config.idPointers,
+    notifies: config.notify.url !== null,
   };
 }
 
 function upstreamFacts({ config, repairs, clock }: OperatorsOptions): LiveFacts['upstream'] {
-  const health = repairs.health();
-  const { left, limit, lost, pausedForMs } = repairs.budget.left();
-  const steadyToWall = clock.wall() - clock.steady();
-  const iso = (wall: number) => new Date(wall).toISOString();
-  const isoOrNull = (wall: number | null) => (wall === null ? null : iso(wall));
+  const known = repairs.known();
+  const { health, skewMs } = known ?? { health: NOTHING_KNOWN, skewMs: null };
+  const { left, limit, pausedForMs } = known?.budget ?? { left: 1, limit: 1, pausedForMs: 0 };
+  const iso = (wall: number | null) => (wall === null ? null : new Date(wall).toISOString());
   return {
     configured: config.compliance !== null,
     origin: config.compliance?.baseUrl.origin ?? null,
     ok: health.ok,
-    last_ok_at: isoOrNull(health.lastOkWall),
-    last_error_at: isoOrNull(health.lastErrorWall),
+    last_ok_at: iso(health.lastOkWall),
     last_error: health.lastError,
     consecutive_failures: health.consecutiveFailures,
     waits_until: pausedForMs === 0 ? null : iso(clock.wall() + pausedForMs),
     budget_left: left,
     budget_per_minute: limit,
-    budget_waits_for: lost.map(({ replica, places, until }) => ({
-      replica,
-      requests: places,
-      until: iso(until + steadyToWall),
-    })),
-    skew_ms: repairs.skewMs(),
-  };
-}
-
-/** What is known of our credentials without asking the API; null: there are none. */
-async function credentialFacts({ config, repairs }: OperatorsOptions): Promise<CredentialFacts | null> {
-  if (config.compliance === null) return null;
-  const standing = await repairs.credentials?.standing?.();
-  return {
-    auth: config.compliance.auth,
-    expiresAt: standing?.expiresWall ?? null,
-    refusal: standing?.refusal ?? null,
+    skew_ms: skewMs,
   };
 }
 
@@ -151,7 +148,7 @@ async function credentialFacts({ config, repairs }: OperatorsOptions): Promise<C
 export function requireTokens(config: Config): void {
   if (config.ops.tokens.length > 0 || !isPostgres(config.databaseUrl)) return;
   throw new UsageError(
-    "OPS_TOKENS: not set; with a PostgreSQL database every replica needs the same operators' tokens",
+    "OPS_TOKENS: not set; with a PostgreSQL database every process needs the same operators' tokens",
     'set it to name:role:token, for example olga:operate:$(openssl rand -hex 16)',
   );
 }
@@ -169,25 +166,49 @@ function madeToken(config: Config, url: string) {
 function operatorsStore({ store, rules, repairs }: OperatorsOptions): OpsContext['store'] {
   return {
     ...store,
-    async retryEvent(id, at) {
-      const tried = await store.retryEvent(id, rules, at);
-      if (tried.outcome === 'processed') repairs.backfill?.wake();
+    async retryDelivery(id, at) {
+      const tried = await retryDelivery(store, rules, id, at);
+      if (tried.outcome === 'processed' || tried.outcome === 'accepted') repairs.backfill?.wake();
       return tried;
     },
-    async releaseQuarantined(id, at) {
-      const done = await store.releaseQuarantined(id, at, rules.timing);
+    async dismissDelivery(id, at) {
+      const done = await store.dismissDelivery(id, at, rules.timing);
       if (done) repairs.backfill?.wake();
       return done;
     },
   };
 }
 
-function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsOptions): OpsActions {
-  const { backfill, leader } = repairs;
-  const requestFullSync = async (kinds: readonly Kind[], reason: string) => {
-    if (leader !== null) await leader.askForFullSync(kinds, reason);
-    else backfill?.requestFullSync(kinds, reason);
-  };
+const NOTHING = { kind: null, recordId: null };
+
+/** Processes a failed event again; takes a quarantined delivery as if it came now, if it is an event by the present settings. */
+export async function retryDelivery(
+  store: Pick<Store, 'showDelivery' | 'retryEvent' | 'acceptQuarantined'>,
+  rules: ProvisionalRules,
+  id: string,
+  at: Now,
+): Promise<RetriedDelivery> {
+  const delivery = await store.showDelivery(id);
+  if (delivery === null || delivery.outcome === 'rejected') return { outcome: 'unknown' };
+  const { outcome, state, body_base64, t, address } = delivery;
+  if (outcome === 'accepted') return await store.retryEvent(id, rules, at);
+  if (state !== null) return { outcome: 'other_state', state };
+  if (body_base64 === null) return { outcome: 'trimmed' };
+  const { pointers } = rules;
+  const parsed = parseEnvelope(Buffer.from(body_base64, 'base64'), { pointers, t: t ?? '', address });
+  if (!parsed.ok) return { outcome: 'failed', error: parsed.reason.replaceAll('_', ' ') };
+  const taken = await store.acceptQuarantined(id, parsed.events, at, rules);
+  if (taken === null) return { outcome: 'other_state', state: 'dismissed' };
+  const [{ kind, recordId } = NOTHING, ...more] = parsed.events;
+  if (more.length > 0) return { outcome: 'accepted', ...NOTHING };
+  return { outcome: 'accepted', kind, recordId };
+}
+
+function operatorsActions(options: OperatorsOptions): OpsActions {
+  const { store, clock, repairs, state, lease, signal } = options;
+  const { backfill } = repairs;
+  const requestFullSync = async (kinds: readonly Kind[], reason: string) =>
+    await backfill?.askForFullSync(kinds, reason);
   return {
     requestFullSync,
     async refetch(kind, ids, actor) {
@@ -195,43 +216,19 @@ function operatorsActions({ store, clock, repairs, state, replicas }: OperatorsO
       if (kind === 'policy') await requestFullSync([kind], `operator:${actor}+refetch`);
       else await backfill?.refetch(kind, ids);
     },
-    async dryRun(kind, signal) {
-      if (backfill === null) throw new UsageError('there are no API credentials to compare with');
-      return await backfill.dryRun(kind, signal);
-    },
     async pause() {
-      state.setPause(await beginPause(store, clock.wall()));
-      replicas.notify('work');
+      state.setPause(await store.pause(momentOf(clock)));
+      lease.notify('work');
     },
     async resume() {
-      await endPause(store);
+      await store.resume(momentOf(clock));
       state.setPause(null);
-      replicas.notify('work');
+      lease.notify('work');
+    },
+    async testNotification() {
+      const to = notifyAddress(options);
+      const { kinds } = await store.summary();
+      return to && (await send(to, { what: 'test', problem: null, verdicts: verdictsOf(kinds) }, signal));
     },
   };
-}
-
-/** Of a rejected delivery only the signature header is stored. */
-const NO_HEADERS: ReadonlyMap<string, string> = new Map();
-/** How many examinations may wait for the one under way. Each is an operator who looks at a page. */
-const MAX_WAITING = 8;
-
-/**
- * What `doctor` says of a rejected delivery; null: it is not stored. A stranger can send a body that takes a second to examine. So
- * examinations run one at a time, in slices between deliveries. `busy`: too many of them wait already.
- */
-export function rejectionDiagnoses(
-  config: Pick<Config, 'webhook' | 'credentialsKey'>,
-  store: Pick<Store, 'show' | 'listRegistrations'>,
-  clock: { wall(): number },
-): (id: number) => Promise<RejectionDiagnosis | 'busy' | null> {
-  const queue = new PQueue({ concurrency: 1 });
-  const examine = async (id: number): Promise<RejectionDiagnosis | null> => {
-    const rejection = await store.show('rejections', id);
-    if (rejection === null) return null;
-    const secrets = candidateSecrets(config, await store.listRegistrations(), clock.wall());
-    const { causes, fit } = await inSlices(diagnoseRejection(rejection, secrets, config.webhook, NO_HEADERS));
-    return { causes, fit };
-  };
-  return async (id) => (queue.size >= MAX_WAITING ? 'busy' : await queue.add(() => examine(id)));
 }

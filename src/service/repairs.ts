@@ -1,105 +1,91 @@
 import { readFile } from 'node:fs/promises';
-import { type BackfillOptions, createBackfill } from '../backfill/backfill.ts';
-import { NOTHING_KNOWN } from '../backfill/upstream.ts';
+import { type BackfillOptions, createBackfill, type NamedIds } from '../backfill/backfill.ts';
 import { createClient } from '../compliance/client.ts';
 import { accessPrint, credentialsFor } from '../compliance/credentials.ts';
 import { idLines, isUsableId } from '../compliance/pointers.ts';
 import { describeError, UsageError } from '../platform/errors.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { RepairStore } from '../store/store.ts';
-import { createLeaderBackfill, readUnreachable } from './leader-backfill.ts';
-import { forgeableDistanceMs } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
-import type { Replicas } from './replicas.ts';
-import { createRememberedBudget, createSharedBudget } from './request-budget.ts';
+import { createRememberedBudget } from './request-budget.ts';
 import type { Telemetry } from './telemetry.ts';
+import { createWorkerBackfill } from './worker-backfill.ts';
+import type { WorkerLease } from './worker-lease.ts';
 
 export type Repairs = Awaited<ReturnType<typeof createRepairs>>;
 
-/** Makes everything that asks the API, within one budget, and that repairs the mirror with the answers. */
+/** Makes what asks the API, and repairs the mirror with the answers. */
 export async function createRepairs(
   options: Base &
-    Pick<BackfillOptions, 'riskIds' | 'interrupted' | 'onReachability'> & {
-      replicas: Replicas;
-      /** No other replica lived when this process began. */
-      isFirst: boolean;
-      telemetry: Telemetry;
-    },
+    Pick<BackfillOptions, 'riskIds' | 'onReachability'> & { lease: WorkerLease; telemetry: Telemetry },
 ) {
-  const { config, rules, store, clock, replicas, telemetry } = options;
+  const { config, rules, store, clock, telemetry } = options;
   const settings = config.compliance;
-  const requestsPerMinute = settings?.requestsPerMinute ?? 1;
-  const address = settings?.baseUrl.href ?? '';
-  const budget = replicas.isAlone
-    ? await createRememberedBudget({ store, address, requestsPerMinute, clock })
-    : createSharedBudget({
-        ...options,
-        replica: replicas.id,
-        requestsPerMinute,
-        requestTimeoutMs: settings?.timeoutMs ?? 0,
-      });
   let epoch = await store.epoch();
-  let skewMs: number | null = null;
   const access = settings === null ? () => '' : accessPrint(settings, () => epoch);
   const repairs = {
-    budget,
     /** The fingerprint of the present credentials and address. Without credentials it never changes. */
     access,
     /** Reads the epoch, a part of that fingerprint, again: it changes if the database is restored while the service runs. */
     async renewAccess() {
       epoch = await store.epoch();
     },
-    /** How far the API's clock was ahead of ours by its last answer with a date, in milliseconds; null: no answer had one. */
-    skewMs: () => skewMs,
   };
   // Without credentials events are all there is.
   if (settings === null)
-    return { ...repairs, credentials: null, backfill: null, leader: null, health: () => NOTHING_KNOWN };
+    return { ...repairs, credentials: null, backfill: null, known: () => null, work: async () => undefined };
 
   const key = () => config.credentialsKey;
   const credentials = credentialsFor({ settings, store, clock, actor: 'service', needs: 'read', key });
-  const client = createClient({
-    settings,
-    credentials,
-    budget,
-    clock,
-    pointers: rules.pointers,
-    observe: (request) => {
-      if (request.dateHeaderSkewMs !== null) skewMs = request.dateHeaderSkewMs;
-      telemetry.requested(request);
+  const { requestsPerMinute } = settings;
+  const backfill = createWorkerBackfill({
+    ...options,
+    requestsPerMinute,
+    async create(over, from) {
+      const address = settings.baseUrl.href;
+      const budget = await createRememberedBudget({ ...options, store: over, address, requestsPerMinute });
+      let skewMs: number | null = null;
+      const client = createClient({
+        settings,
+        credentials,
+        budget,
+        clock,
+        pointers: rules.pointers,
+        observe: (request) => {
+          if (request.dateHeaderSkewMs !== null) skewMs = request.dateHeaderSkewMs;
+          telemetry.requested(request);
+        },
+      });
+      const own = createBackfill({
+        ...options,
+        ...from,
+        store: over,
+        client,
+        access,
+        requestsPerMinute,
+        paging: settings.paging,
+        fullSyncMs: config.sync.fullSyncMs,
+        onApplied: telemetry.applied,
+        onConcluded: telemetry.concluded,
+        onFullSync: telemetry.synced,
+        onProgress: (fullSync) => telemetry.syncing(fullSync, budget.left().left),
+      });
+      const known = () => ({
+        health: own.health(),
+        running: own.runningSyncRuns(),
+        budget: budget.left(),
+        skewMs,
+      });
+      return { backfill: own, known };
     },
   });
-  /** Called once by a process that is alone, and by one of several replicas for each lease. */
-  const create = (over: RepairStore, interrupted: BackfillOptions['interrupted'], wasUnreachable = false) =>
-    createBackfill({
-      ...options,
-      store: over,
-      client,
-      interrupted,
-      wasUnreachable,
-      access,
-      requestsPerMinute,
-      paging: settings.paging,
-      fullSyncMs: config.sync.fullSyncMs,
-      onApplied: telemetry.applied,
-      onConcluded: telemetry.concluded,
-      onFullSync: telemetry.synced,
-      onProgress: (fullSync) => telemetry.syncing(fullSync, budget.left().left),
-    });
-  /** The backfill of one of several replicas; null: this process is alone. */
-  const leader = replicas.isAlone
-    ? null
-    : createLeaderBackfill({
-        ...options,
-        create,
-        forgeableDistanceMs: forgeableDistanceMs(config.sync.fullSyncMs),
-      });
-  const backfill = leader ?? create(store, options.interrupted, await readUnreachable(store));
-  return { ...repairs, credentials, leader, backfill, health: backfill.health };
+  return { ...repairs, credentials, backfill, known: backfill.known, work: backfill.work };
 }
 
-/** The ids in `RISK_IDS_FILE`. Rejects with UsageError. */
-export async function readRiskIds(path: string): Promise<string[]> {
+/** As its first line: the file names all assessments that there are. */
+const COMPLETE_LINE = /^\uFEFF?#\s*complete\s*$/;
+
+/** What `RISK_IDS_FILE` says. Rejects with UsageError. */
+async function readRiskIds(path: string): Promise<NamedIds> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     const what = error.code === 'EISDIR' ? `${path} is a folder` : describeError(error);
     throw new UsageError(`RISK_IDS_FILE: ${what}`, 'name a readable file, one id a line');
@@ -107,21 +93,20 @@ export async function readRiskIds(path: string): Promise<string[]> {
   const ids = idLines(text);
   const bad = ids.findIndex((id) => !isUsableId(id));
   if (bad >= 0) throw new UsageError(`RISK_IDS_FILE: id ${bad + 1} in ${path} is not one`, 'one id a line');
-  return ids;
+  return { ids, isComplete: COMPLETE_LINE.test(text.split(/\r?\n/, 1)[0]!) };
 }
 
 /** Reads the file now (rejects with UsageError) and again at each call, which falls back on the last ids. Null: no file is set. */
-export async function openRiskIds(
-  path: string | null,
-  log: Logger,
-): Promise<() => Promise<readonly string[]>> {
-  if (path === null) return async () => [];
+export async function openRiskIds(path: string | null, log: Logger): Promise<() => Promise<NamedIds>> {
+  if (path === null) return async () => ({ ids: [], isComplete: false });
   let last = await readRiskIds(path);
   return async () => {
     try {
       last = await readRiskIds(path);
     } catch (error) {
       log.warn({ error }, 'RISK_IDS_FILE cannot be read');
+      // What it says now is not known.
+      last = { ...last, isComplete: false };
     }
     return last;
   };

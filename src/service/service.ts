@@ -1,18 +1,17 @@
-import { KINDS } from '../compliance/kinds.ts';
 import { createInbox } from '../inbox/group-commit.ts';
 import { stage } from '../platform/logger.ts';
 import { version } from '../platform/package.ts';
 import { createWorker, GATHER_MS } from '../process/worker.ts';
 import { createReceiver } from '../receive/routes.ts';
 import { createDeliveryWatch, recover } from './missed-deliveries.ts';
-import { type Opened, open, type ServiceOptions } from './opening.ts';
+import { type Base, openPlace, overDatabase, type Place, type ServiceOptions } from './opening.ts';
 import { createOperators, type Operators, requireTokens } from './operators.ts';
 import { createRepairs, openRiskIds } from './repairs.ts';
-import { createReplicas } from './replicas.ts';
-import { AWAITED_LOOK_MS, SECRETS_LOOK_MS } from './signing-secrets.ts';
-import { createHeartbeat, createServiceState, readPause } from './state.ts';
+import { AWAITED_LOOK_MS, SECRETS_LOOK_MS, type SigningSecrets } from './signing-secrets.ts';
+import { createHeartbeat, createServiceState } from './state.ts';
 import { createTelemetry } from './telemetry.ts';
 import { keepUp } from './upkeep.ts';
+import { createWorkerLease, type Held } from './worker-lease.ts';
 
 /** How often the database's time is measured: the possible error grows with the time since then. */
 const CLOCK_MEASURED_MS = 5_000;
@@ -38,67 +37,75 @@ export interface Service {
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   requireTokens(options.config);
-  const opened = await open(options);
+  const place = await openPlace(options);
   const stopping = new AbortController();
   /** Ends what operators have open: streams and waiting requests. */
   const leaving = new AbortController();
   try {
-    const built = await build(opened, leaving.signal);
-    const runs = await start(opened, built, stopping.signal);
+    const built = await overDatabase(options, place, async (base, secrets) => {
+      const made = await build(base, secrets, place, leaving.signal);
+      const { receiver, operators } = made;
+      place.listeners.open({
+        receiver: (request, env) => receiver.fetch(request, env as never),
+        ops: (request, env) => operators.app.fetch(request, env),
+      });
+      // This is the last step that can fail. Only a stop ends what starts after it.
+      place.lock.announce(place.listeners.opsUrl);
+      return made;
+    });
+    const runs = start(place, built, stopping.signal);
     let stopped: Promise<void> | null = null;
     return {
-      receiverUrl: opened.listeners.receiverUrl,
-      opsUrl: opened.listeners.opsUrl,
+      receiverUrl: place.listeners.receiverUrl,
+      opsUrl: place.listeners.opsUrl,
       signIn: built.operators.signIn,
-      failed: opened.failed,
+      failed: place.failed,
       stop: () => {
-        stopped ??= stop(opened, built, runs, { leaving, stopping });
+        stopped ??= stop(place, built, runs, { leaving, stopping });
         return stopped;
       },
     };
   } catch (error) {
     leaving.abort();
     stopping.abort();
-    await opened.close();
+    await place.close();
     throw error;
   }
 }
 
-/** Puts in order what the last process left, and makes every stage, the last in the way of the data first. No stage works yet. */
-async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) {
+/**
+ * Puts in order what the last process left, makes every stage, the last in the way of the data first, and writes the state into the
+ * tables. No stage works yet.
+ */
+async function build(base: Base, secrets: SigningSecrets, { listeners }: Place, signal: AbortSignal) {
   const { config, rules, store, metrics, logger } = base;
   const riskIds = await openRiskIds(config.riskIdsFile, stage(logger, 'service'));
 
   const heartbeat = createHeartbeat(base);
   const telemetry = createTelemetry({ ...base, onRepaired: heartbeat.hurry });
-  store.watchGaps(telemetry.gapChanged);
-  const replicas = createReplicas(base);
-  const others = await replicas.beat();
-  const interrupted = await recover({ ...base, ...rules, others });
+  store.watchProblems(telemetry.problemChanged);
+  await recover({ ...base, ...rules });
 
-  const shared = { ...base, replicas, telemetry };
-  const forRepairs = { interrupted, isFirst: others === 0, riskIds, onReachability: heartbeat.hurry };
-  const repairs = await createRepairs({ ...shared, ...forRepairs });
+  const lease = createWorkerLease(base);
+  const shared = { ...base, lease, telemetry };
+  const repairs = await createRepairs({ ...shared, riskIds, onReachability: heartbeat.hurry });
   const { backfill } = repairs;
   const worker = createWorker({
     ...base,
     gatherMs: GATHER_MS,
-    claims: replicas.claims,
-    concurrency: config.process.concurrency,
-    maxAttempts: config.process.retryMaxAttempts,
     onOutcome: (outcome) => {
       telemetry.processed(outcome);
       if (outcome.outcome === 'failed') backfill?.wake();
     },
-    onRetry: telemetry.retried,
+    onDeferred: telemetry.deferred,
   });
   const state = createServiceState({ ...shared, repairs, worker });
   const inbox = createInbox({
     ...base,
     onAccepted: (commitMs) => {
       metrics.commitSeconds.observe(commitMs / 1000);
-      worker.wake();
-      replicas.notify('events');
+      if (lease.isWorker()) worker.wake();
+      else lease.notify('events');
     },
   });
   const watch = createDeliveryWatch({
@@ -106,8 +113,8 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
     ...config.sync,
     timing: rules.timing,
     backfill,
-    takeTurn: replicas.takeTurn,
-    others: replicas.others,
+    hasSecret: () => secrets.keys().length > 0,
+    takeTurn: lease.takeTurn,
   });
   const receiver = createReceiver({
     ...base,
@@ -115,48 +122,48 @@ async function build({ base, listeners, secrets }: Opened, signal: AbortSignal) 
     pointers: rules.pointers,
     isSecretAwaited: secrets.isAwaited,
     settings: { ...config.webhook, secrets: secrets.keys },
-    onDelivery: (outcome, reason, answered) => {
-      telemetry.answered(outcome, reason, answered);
-      watch.onDelivery(outcome, reason, answered.address);
+    onDelivery: (outcome, reason, address) => {
+      telemetry.answered(outcome, reason);
+      watch.onDelivery(outcome, reason, address);
     },
     onRejectedTimestamp: watch.onRejectedTimestamp,
     onUnkept: watch.onUnkept,
     onSecretUsed: secrets.used,
   });
-  const { operatorsUrl, receiverUrl } = listeners;
   const operators = createOperators({
     ...shared,
     repairs,
     state,
     secrets,
     watch,
-    operatorsUrl,
-    receiverUrl,
+    operatorsUrl: listeners.operatorsUrl,
+    receiverUrl: listeners.receiverUrl,
     signal,
   });
-  return { heartbeat, telemetry, replicas, repairs, worker, state, inbox, watch, receiver, operators };
+  state.setPause(await store.pausedSince());
+  await state.beat();
+  return {
+    base,
+    secrets,
+    heartbeat,
+    telemetry,
+    lease,
+    repairs,
+    worker,
+    state,
+    inbox,
+    watch,
+    receiver,
+    operators,
+  };
 }
 
 type Built = Awaited<ReturnType<typeof build>>;
 
-/** Writes the state into the tables, opens the apps, and starts the work. Resolves with all that runs until `signal` aborts. */
-async function start(opened: Opened, built: Built, signal: AbortSignal): Promise<unknown[]> {
-  const { base, listeners, secrets } = opened;
+/** Starts the work. Returns all that runs until `signal` aborts. */
+function start({ listeners, fail }: Place, built: Built, signal: AbortSignal): Promise<unknown>[] {
+  const { base, secrets, lease, repairs, worker, state, heartbeat, operators } = built;
   const { store, clock, onError } = base;
-  const { replicas, repairs, worker, state, receiver, operators } = built;
-
-  const readPauseAgain = async () => state.setPause(await readPause(store));
-  await readPauseAgain();
-  await state.beat();
-  // Among several replicas, the one that takes the lease requests it.
-  if (replicas.isAlone) repairs.backfill?.requestFullSync(KINDS, 'start');
-
-  listeners.open({
-    receiver: (request, env) => receiver.fetch(request, env as never),
-    ops: (request, env) => operators.app.fetch(request, env),
-  });
-  // This is the last step that can fail. Only a stop ends what starts after it.
-  opened.lock.announce(listeners.opsUrl);
 
   async function every(ms: () => number, work: () => Promise<void>): Promise<void> {
     while (!signal.aborted) {
@@ -169,41 +176,40 @@ async function start(opened: Opened, built: Built, signal: AbortSignal): Promise
     await built.telemetry.traffic.flush();
     await built.watch.check();
   }
-  const about = { version: version(), operators: listeners.operatorsUrl };
   async function look(isNotified: boolean): Promise<void> {
-    await readPauseAgain();
-    await repairs.leader?.look(isNotified);
+    state.setPause(await store.pausedSince());
+    await repairs.backfill?.look(isNotified);
   }
+  const works = [
+    ({ lease: held, signal }: Held) => worker.run(held === null ? store : store.underLease(held), signal),
+    repairs.work,
+    (held: Held) => keepUp({ ...base, notices: operators.notices, stopping: signal }, held.signal),
+    // The worker's settings are those that the verdict goes by.
+    async () => heartbeat.hurry(),
+  ];
   const runs = [
-    worker.run(signal),
-    repairs.backfill?.run(signal),
-    built.heartbeat.run(beat, signal),
+    lease.hold(works, signal),
+    heartbeat.run(beat, signal),
     // Not in the heartbeat: that may wait for its turn to write.
     every(
       () => CLOCK_MEASURED_MS,
       async () => await clock.measure?.(),
     ),
-    repairs.budget.run(signal),
-    replicas.listen({ onEvents: worker.wake, look }, signal),
+    lease.listen({ onEvents: worker.wake, look }, signal),
     every(() => (secrets.isAwaited() ? AWAITED_LOOK_MS : SECRETS_LOOK_MS), secrets.refresh),
-    replicas.hold(
-      'upkeep',
-      (held) => keepUp({ ...base, about, verdict: operators.verdict, stopping: signal }, held.signal),
-      signal,
-    ),
   ];
-  for (const run of runs) run?.catch(opened.fail);
+  for (const run of runs) run.catch(fail);
   state.at('running');
   const log = stage(base.logger, 'service');
-  log.info({ outcome: 'started', version: about.version, url: listeners.receiverUrl }, 'started');
+  log.info({ outcome: 'started', version: version(), url: listeners.receiverUrl }, 'started');
   return runs;
 }
 
 /** Stops in the order in which data flows: receiving, the work, the operators' listener, the database. */
 async function stop(
-  { base, listeners, close }: Opened,
-  { inbox, state, telemetry, replicas }: Built,
-  runs: readonly unknown[],
+  { listeners, close }: Place,
+  { base, inbox, state, telemetry }: Built,
+  runs: readonly Promise<unknown>[],
   { leaving, stopping }: Record<'leaving' | 'stopping', AbortController>,
 ): Promise<void> {
   const { onError } = base;
@@ -222,8 +228,7 @@ async function stop(
   // From this instant the next start counts the downtime.
   await state.beat().catch(onError);
   await telemetry.traffic.flush().catch(onError);
-  await replicas.leave();
-  await close();
+  await base.store.close().finally(close);
   base.lines.flush();
   stage(base.logger, 'service').info({ outcome: 'stopped' }, 'stopped');
 }

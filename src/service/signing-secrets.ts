@@ -1,5 +1,5 @@
 import { openSecret } from '../compliance/secrets.ts';
-import type { CandidateSecret } from '../doctor/diagnosis-search.ts';
+import type { CandidateSecret } from '../doctor/diagnosis.ts';
 import type { SecretFacts } from '../ops/context.ts';
 import type { Config } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
@@ -50,6 +50,31 @@ export function stateOfSecret(
   if (text === null) return none('unreadable');
   const { flaw } = decodeSigningSecret(text, encoding);
   return { state: flaw ?? 'verifies', fits: fittingEncodings(text) };
+}
+
+/** What decides whether a registration's secret can be used. */
+export function secretSettings(
+  { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
+  clock: { wall(): number },
+) {
+  return { key: credentialsKey, encoding: webhook.secretEncoding, now: clock.wall() };
+}
+
+/** What to do if WEBHOOK_SECRET_ENCODING makes no key of the secret; null: it makes one, or something else is wrong. */
+export function unusableSecret(
+  registration: StoredRegistration,
+  secrets: ReturnType<typeof secretSettings>,
+): { what: string; remedy: string } | null {
+  const { state, fits } = stateOfSecret(registration, secrets);
+  if (state !== 'too_short' && state !== 'not_in_encoding') return null;
+  const flaw = flawText(state, secrets.encoding);
+  return {
+    what: `the signing secret of ${registration.upstreamId} is stored and cannot be used: it ${flaw} (WEBHOOK_SECRET_ENCODING=${secrets.encoding})`,
+    remedy:
+      fits.length === 0
+        ? 'no encoding makes a key of it: have the compliance service give another, and "webhook forget" this one'
+        : `set WEBHOOK_SECRET_ENCODING=${fits.join(' or ')}, as the compliance service means it, and start the service anew`,
+  };
 }
 
 /** Null: no secret is stored, or this key does not open it. */

@@ -1,19 +1,25 @@
 import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
 import type { ObservedRequest } from '../compliance/client.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { createAnswerTimes } from '../ops/delivery-answers.ts';
 import { createTraffic } from '../ops/traffic.ts';
 import { tenth } from '../ops/words.ts';
 import { stage } from '../platform/logger.ts';
-import type { Answered, DeliveryOutcome } from '../receive/routes.ts';
-import type { Applied, ClaimedEvent, Conclusion, GapChange, ProvisionalOutcome } from '../store/store.ts';
+import type { DeliveryOutcome } from '../receive/routes.ts';
+import type {
+  Applied,
+  Cause,
+  Conclusion,
+  NamedEvent,
+  ProblemChange,
+  ProvisionalOutcome,
+} from '../store/store.ts';
 import type { Base } from './opening.ts';
 
 export type Telemetry = ReturnType<typeof createTelemetry>;
 
 /**
  * Logs, metrics and charts of what the stages did, so that the stages need not know them. The lines of events, full syncs
- * and gaps have the same fields as a delivery's line; a field without a value is null.
+ * and problems have the same fields as a delivery's line; a field without a value is null.
  */
 export function createTelemetry({
   store,
@@ -22,27 +28,24 @@ export function createTelemetry({
   clock,
   onRepaired,
 }: Pick<Base, 'store' | 'logger' | 'metrics' | 'clock'> & {
-  /** A record was verified, a full sync has ended, or a gap is resolved. */
+  /** A record was verified, a full sync has ended, or a problem is resolved. */
   onRepaired: () => void;
 }) {
   const process = stage(logger, 'process');
   const backfill = stage(logger, 'backfill');
   const traffic = createTraffic(store, clock);
-  const answerTimes = createAnswerTimes();
 
   return {
     traffic,
-    answerTimes,
 
-    answered(outcome: DeliveryOutcome, reason: string, answered: Answered): void {
-      answerTimes.note({ outcome, ...answered });
+    answered(outcome: DeliveryOutcome, reason: string): void {
       if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined')
         traffic.delivered(outcome);
       else traffic.rejected(reason || outcome);
     },
 
     processed({ event, outcome, error }: ProvisionalOutcome): void {
-      metrics.eventsProcessed.inc(outcome);
+      metrics.eventsProcessed.inc({ outcome });
       const duration_ms = clock.wall() - event.receivedWall;
       if (outcome === 'provisional') metrics.provisionalLagSeconds.observe(Math.max(0, duration_ms) / 1000);
       const level = outcome === 'failed' ? 'warn' : 'info';
@@ -51,16 +54,15 @@ export function createTelemetry({
     },
 
     /** `delay_ms` null: the event is not tried again. */
-    retried(event: ClaimedEvent, reason: string, delay_ms: number | null): void {
-      if (delay_ms === null) metrics.eventsProcessed.inc('failed');
-      else metrics.eventRetries.inc();
+    deferred(event: NamedEvent, reason: string, delay_ms: number | null): void {
       const outcome = delay_ms === null ? 'failed' : 'deferred';
+      if (delay_ms === null) metrics.eventsProcessed.inc({ outcome });
       const duration_ms = clock.wall() - event.receivedWall;
       const { attempts } = event;
       process.warn({ ...namesOf(event), outcome, reason, duration_ms, attempts, delay_ms }, 'event');
     },
 
-    applied(kind: Kind, applied: readonly Applied[], cause: string): void {
+    applied(kind: Kind, applied: readonly Applied[], { cause, causeId: cause_id }: Cause): void {
       for (const { id: record_id, outcome, lagMs, differences } of applied) {
         if (lagMs !== null) {
           metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
@@ -69,16 +71,16 @@ export function createTelemetry({
         }
         if (outcome === 'unchanged') continue;
         if (backfill.isLevelEnabled('debug'))
-          backfill.debug({ kind, record_id, outcome, cause, differences }, 'read');
+          backfill.debug({ kind, record_id, outcome, cause, cause_id, differences }, 'read');
       }
     },
 
-    concluded(kind: Kind, { deleted, pending }: Conclusion, cause: string): void {
+    concluded(kind: Kind, { deleted, pending }: Conclusion, { cause, causeId: cause_id }: Cause): void {
       if (deleted.length > 0) onRepaired();
       for (const { id: record_id, cause: reason } of deleted)
-        backfill.info({ kind, record_id, outcome: 'deleted', reason, cause }, 'deletion');
+        backfill.info({ kind, record_id, outcome: 'deleted', reason, cause, cause_id }, 'deletion');
       if (pending.length > 0)
-        backfill.warn({ kind, outcome: 'pending', count: pending.length, cause }, 'deletion');
+        backfill.warn({ kind, outcome: 'pending', count: pending.length, cause, cause_id }, 'deletion');
     },
 
     synced({ kind, id, outcome, reason, error, progress, differences, durationMs }: FullSyncResult): void {
@@ -91,9 +93,6 @@ export function createTelemetry({
         metrics.syncRunDifferences.inc({ kind, difference }, count);
       const { pages, seen, inserted, updated, deleted, unchanged } = progress;
       const effects = { inserted, updated, deleted, unchanged };
-      metrics.syncRunPages.inc({ kind }, pages);
-      for (const [effect, count] of Object.entries(effects))
-        metrics.syncRunRecords.inc({ kind, effect }, count);
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
       const line = {
         ...ofSyncRun({ kind, id, reason, pages, seen }),
@@ -111,15 +110,17 @@ export function createTelemetry({
       backfill.info({ ...line, ...pace, budget_left }, 'sync');
     },
 
-    gapChanged({ gap, what: outcome, error, openForMs }: GapChange): void {
-      const { kind, recordId: record_id, reason } = gap;
+    problemChanged({ problem, what: outcome, error, openForMs }: ProblemChange): void {
+      const { kind, recordId: record_id, reason } = problem;
       // Never negative, even where a clock was set back.
       const duration_ms = openForMs === null ? null : Math.max(0, openForMs);
       const line = { event_id: null, kind, record_id, outcome, reason, duration_ms };
-      if (outcome === 'opened') backfill.warn({ ...line, error }, 'gap');
-      else {
+      if (outcome === 'opened') {
+        metrics.problemsOpened.inc({ reason });
+        backfill.warn({ ...line, error }, 'problem');
+      } else {
         onRepaired();
-        backfill.info(line, 'gap');
+        backfill.info(line, 'problem');
       }
     },
 
@@ -130,7 +131,7 @@ export function createTelemetry({
   };
 }
 
-function namesOf({ id, kind, recordId }: Pick<ClaimedEvent, 'id' | 'kind' | 'recordId'>) {
+function namesOf({ id, kind, recordId }: Pick<NamedEvent, 'id' | 'kind' | 'recordId'>) {
   return { event_id: id, kind, record_id: recordId };
 }
 

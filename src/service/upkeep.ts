@@ -1,6 +1,7 @@
-import type { Verdict } from '../notify/decide.ts';
-import { notify } from '../notify/notify.ts';
-import type { Clock } from '../platform/clock.ts';
+import type { Kind } from '../compliance/kinds.ts';
+import { ignoredFields } from '../compliance/pointers.ts';
+import { type NotifierOptions, notify } from '../notify/notify.ts';
+import { type Clock, momentOf } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { describeError } from '../platform/errors.ts';
 import { stage } from '../platform/logger.ts';
@@ -13,9 +14,8 @@ const TRIM_EVERY_MS = 60 * 60_000;
 const TRIM_FIRST_MS = 60_000;
 
 interface UpkeepOptions extends Pick<Base, 'store' | 'clock' | 'random' | 'metrics' | 'logger' | 'onError'> {
-  config: Pick<Config, 'retention' | 'notify'>;
-  about: { version: string; operators: string };
-  verdict(): Promise<Verdict>;
+  config: Pick<Config, 'retention' | 'idPointers'>;
+  notices: Pick<NotifierOptions, 'look' | 'show'> & { to: NotifierOptions['to'] | null };
   /** Aborts when the service stops, and not when the lease is lost. */
   stopping: AbortSignal;
 }
@@ -30,7 +30,7 @@ export async function keepUp(options: UpkeepOptions, signal: AbortSignal): Promi
 }
 
 async function keepTrimmed(
-  { config, store, clock, metrics, logger, onError }: UpkeepOptions,
+  { config, store, clock, logger, onError }: UpkeepOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const log = stage(logger, 'retention');
@@ -43,7 +43,6 @@ async function keepTrimmed(
       const round = await trim(signal);
       isOver = round.isOver;
       for (const [what, count] of Object.entries(round.rows)) {
-        metrics.trimmedRows.inc({ what }, count);
         log.info(
           { outcome: 'trimmed', type: what, count, duration_ms: clock.steady() - started },
           'retention',
@@ -66,22 +65,24 @@ const ROUND_STEPS = 1_000;
 /** A sender retries for two days. A week leaves time to look at the rejections. */
 const REJECTION_DAYS = 7;
 
+/** A redelivery after so long is still a duplicate: more than a year, in which somebody may send old deliveries again. */
+const EVENT_ID_DAYS = 400;
+
 const DAY_MS = 86_400_000;
 
 /** The things to trim, and how old they must be. Event ids come last, after the rows that have them. */
 export function retentionTasks({
   bodyDays,
   historyDays,
-  dedupeDays,
 }: Config['retention']): { thing: TrimmedThing; days: number }[] {
   const aged = (days: number, ...things: TrimmedThing[]) => things.map((thing) => ({ thing, days }));
   return [
     // Each registration has an `expires_at` of its own.
     ...aged(0, 'registrations'),
     ...aged(REJECTION_DAYS, 'rejections'),
-    ...aged(bodyDays, 'event_bodies', 'quarantine_bodies', 'duplicates'),
-    ...(historyDays > 0 ? aged(historyDays, 'events', 'changes', 'audit') : []),
-    ...aged(dedupeDays, 'event_ids'),
+    ...aged(bodyDays, 'event_bodies', 'quarantined_bodies'),
+    ...(historyDays > 0 ? aged(historyDays, 'events', 'changes', 'sync_history', 'audit') : []),
+    ...aged(Math.max(EVENT_ID_DAYS, bodyDays), 'event_ids'),
   ];
 }
 
@@ -111,20 +112,22 @@ export function createTrim(options: { store: RetentionStore; clock: Clock; setti
 }
 
 async function keepNotifying(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
-  const { config, metrics, onError } = options;
-  if (config.notify.url === null) return;
+  const { notices, metrics, onError } = options;
+  const { to } = notices;
+  if (to === null) return;
   const log = stage(options.logger, 'notify');
-  const { host } = config.notify.url;
+  const { host } = to.url;
   await notify(
     {
       ...options,
-      url: config.notify.url,
-      format: config.notify.format,
+      ...notices,
+      to,
       facts: options.store,
-      onAttempt({ topic, ok, error }) {
-        metrics.notifications.inc({ outcome: ok ? 'delivered' : 'failed' });
-        if (ok) log.info({ outcome: 'delivered', reason: topic, host }, 'notification');
-        else log.warn({ outcome: 'failed', reason: topic, host, error }, 'notification');
+      onAttempt({ news, reason, error }) {
+        metrics.notifications.inc({ outcome: error === null ? 'delivered' : 'failed' });
+        const line = { what: news.what, reason, host };
+        if (error === null) log.info({ outcome: 'delivered', ...line }, 'notification');
+        else log.warn({ outcome: 'failed', ...line, error }, 'notification');
       },
       onError: (error) => onError(new Error(`notification: ${describeError(error)}`, { cause: error })),
     },
@@ -147,27 +150,55 @@ const KEEP_AFTER = 10_000;
 async function keepFields(options: UpkeepOptions, signal: AbortSignal): Promise<void> {
   const { store, clock, onError } = options;
   const log = stage(options.logger, 'fields');
+  const ignored = ignoredFields(options.config.idPointers);
+  const full = (kind: Kind) => ({ reason: 'full_columns', kind, recordId: null }) as const;
   let look: FieldLook | null = null;
   let kept = 0;
 
+  /** What a setting has excluded since, or what was once there and is nowhere any more. */
+  async function forget(): Promise<void> {
+    const empty = await store.emptyFields(ignored);
+    if (empty.length === 0) return;
+    const isDone = await store.forgetFields(empty);
+    for (const [kind, { length: count }] of Map.groupBy(empty, (each) => each.kind)) {
+      if (isDone) {
+        log.info({ outcome: 'forgotten', kind, count }, 'fields');
+        await store.endProblem(full(kind), momentOf(clock));
+      } else
+        log.warn({ outcome: 'not_forgotten', kind, count }, 'another view stands on the columns of nothing');
+    }
+  }
+
   async function lookOn(): Promise<void> {
-    do look = await store.seeFields(look, LOOK_ROWS);
+    do look = await store.seeFields(look, LOOK_ROWS, ignored);
     while (!look.isOver && !signal.aborted);
     if (look.seen.length === 0 && look.through - kept < KEEP_AFTER) return;
     const learned = Map.groupBy(await store.learnFields(look), ({ kind }) => kind);
-    look = { ...look, seen: [] };
+    look = { ...look, seen: [], objects: [] };
     kept = look.through;
     for (const [kind, fields] of learned) {
       log.info({ outcome: 'learned', kind, count: fields.length }, 'fields');
-      if (fields.some(({ column }) => column === null)) {
-        log.warn({ outcome: 'full', kind }, 'no more columns are made: the rest is in data');
+      if (fields.some(({ isShown }) => !isShown)) {
+        const reason = 'run `compliance-mirror migrate` as the owner of the views';
+        log.warn({ outcome: 'not_shown', kind, reason }, 'the view belongs to another role');
       }
+      // Told once: behind the first field without a column no others are looked for. So what a person has resolved stays so.
+      const first = fields.find(({ column }) => column === null);
+      if (first !== undefined)
+        await store.openProblem(
+          full(kind),
+          `the first field without a column is ${first.path}`,
+          momentOf(clock),
+        );
     }
   }
 
   let isFailing = false;
+  let isFirst = true;
   while (!signal.aborted) {
     try {
+      if (isFirst) await forget();
+      isFirst = false;
       await lookOn();
       isFailing = false;
     } catch (error) {

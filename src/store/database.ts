@@ -1,7 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { StoreSummary } from './reports.ts';
 import type { Column, SQL, Table } from './schema.ts';
-import type { Field, GapChange } from './values.ts';
+import type { Field, FieldType, ProblemChange } from './values.ts';
 
 /** What verbs use of a database. It is the same on both engines, so that each verb is written once. */
 
@@ -14,6 +14,9 @@ export function numbersFrom(start: number) {
       value += 1;
       return value;
     },
+    skip(count: number): void {
+      value += count;
+    },
   };
 }
 
@@ -23,15 +26,13 @@ export type Numbers = ReturnType<typeof numbersFrom>;
 export interface Dialect {
   /** The column has one of these values. They are passed as one parameter. */
   isAmong(column: Column, values: readonly (string | number)[]): SQL;
-  /** The same for the key of a table whose few rows change with each commit, and only in units. */
-  isNewest(key: Column, values: readonly string[]): SQL;
   /** A value for a JSON column. Null stays null. */
   json(value: unknown): SQL;
   fromJson(stored: unknown): unknown;
   /** A value within JSON equals this one. The order of an object's fields does not matter. */
   isJson(found: SQL, value: unknown): SQL;
   /** An instant, where PostgreSQL would take it for a text. */
-  instant(iso: string): SQL;
+  instant(iso: string | null): SQL;
   /** These ids as a table `listed`, with the columns `id` and `nth` (their order). */
   listed(ids: readonly string[]): SQL;
   /** These rows as a table `given`. All columns are text. */
@@ -41,48 +42,20 @@ export interface Dialect {
   ): SQL;
   /** At the end of a SELECT: locks its rows until the unit ends. */
   readonly forUpdate: SQL;
-  hourOf(column: Column): SQL;
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** After a table's name, for SQLite's planner: the index to use; null: none. */
   indexedBy(index: string | null): SQL;
-  /** A name as its index has it: ASCII letters without their case. */
-  folded(text: Column | string): SQL;
-  /** The name begins with `text`, ignoring case. Only for names whose `folded` is at or after that of `text`. */
-  beginsWith(column: Column, text: string): SQL;
-  /** A text of any length as its index has it: PostgreSQL's holds only the beginning. */
-  indexed(text: Column | string): SQL;
-  /** The name contains `text`, ignoring case. */
-  holds(column: Column, text: string): SQL;
+  /** The name contains `text`, ignoring the case of ASCII letters. */
+  holds(name: SQL, text: string): SQL;
   /** The column, of text or of bytes, contains exactly this text. */
   contains(column: Column, text: string): SQL;
-  /** The row comes after `place` in the order of an index. */
-  isBehind(order: readonly [SQL, Column], place: readonly [SQL, string]): SQL;
-  /** Statements that make the view `…_flat` of the kind with these typed columns, which are all in the table `fields`. */
-  flatView(kind: Kind, fields: readonly Field[]): SQL[];
-  /** A JSON object with this number in the place of each value. */
-  withEach(object: Column, value: number): SQL;
-  /** Numbers of rows about one record, found by their index. */
-  numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]>;
-  /** The number of the last processed event about each record, found by the same index. None is above `through`. */
-  lastProcessed(
-    from: Sql,
-    kind: Kind,
-    records: readonly { id: string; through: number }[],
-  ): Promise<number[]>;
+  /** A column of a view as ISO 8601: as far as its type goes, with microseconds. */
+  timeText(name: SQL, type: FieldType): SQL;
+  /** Makes the views of the kind with these typed columns. False: another role owns them. */
+  showFields(to: Sql, kind: Kind, fields: readonly Field[]): Promise<boolean>;
+  /** A JSON object, with this number in the place of each value of the object in one of its fields. */
+  withEach(object: Column, field: string, value: number): SQL;
   sizes(from: Sql): Promise<Pick<StoreSummary, 'database_bytes' | 'wal_bytes'>>;
-}
-
-export interface RowsOfRecord {
-  table: 'events' | 'changes';
-  /** Null: any kind. Only for events. */
-  kind: Kind | null;
-  id: string;
-  /** Both are exclusive. */
-  above?: number;
-  below?: number;
-  condition?: SQL;
-  order: 'ASC' | 'DESC';
-  limit: number;
 }
 
 /**
@@ -114,8 +87,8 @@ export interface Unit extends Sql {
   /** Writes without waiting for the answer. If the statement fails, the unit fails and is rolled back. */
   send(statement: SQL): void;
   numbers: Numbers;
-  /** The gaps that it opened or resolved, in order. */
-  gapChanges: GapChange[];
+  /** The problems that it opened or resolved, in order. */
+  problemChanges: ProblemChange[];
 }
 
 export interface Database {
@@ -131,8 +104,8 @@ export interface Database {
    * One atomic unit that writes. The units of all processes run one after another, so number order is commit order. A failed unit
    * may run again, so `work` changes nothing but the database. `first` reads what `work` needs, in the same round trip as the lock.
    *
-   * `isRedone`: if a crash loses the unit, the same is done again, from what is stored. On PostgreSQL the next unit need not wait until
-   * this one is on the disk. Its result does.
+   * `isRedone`: if a crash loses the unit, the same is done again, from what is stored. So it does not wait for the disk: on SQLite not at
+   * all, on PostgreSQL the next unit does not, but its result does.
    */
   transact<T, First = undefined>(
     work: (unit: Unit, read: First) => Promise<T>,

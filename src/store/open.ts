@@ -4,21 +4,17 @@ import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { type StoreUnavailable, UsageError } from '../platform/errors.ts';
 import type { Exposure, PostgresSettings } from './postgres/pool.ts';
-import {
-  type BackupOptions,
-  type BackupResult,
-  backUpSqlite,
-  HOLDER_SUFFIX,
-  isPartOf,
-  LOCK_SUFFIX,
-} from './sqlite/backup.ts';
-import { isReadOnly, makePlaceFor, probePlaceFor, translate } from './sqlite/connection.ts';
+import { backUpSqlite, HOLDER_SUFFIX, isPartOf, LOCK_SUFFIX } from './sqlite/backup.ts';
+import { makePlaceFor, translate } from './sqlite/connection.ts';
+import { restoreSqlite } from './sqlite/restore.ts';
 import { type OpeningOptions, openSqlite } from './sqlite/sqlite.ts';
 import { openInThread } from './sqlite/thread.ts';
 import type { Store } from './store.ts';
 
 export interface OpenOptions extends OpeningOptions {
   postgres?: PostgresSettings;
+  /** Called when a migration on PostgreSQL waits for the lock of `whom`. */
+  onWaiting?: (whom: string) => void;
   /** For a service: threads read and write the file. `onLost` is called when one ends unexpectedly; then every verb rejects. */
   inThread?: { onLost: (error: StoreUnavailable) => void };
 }
@@ -28,8 +24,8 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
   if (isPostgres(url)) {
     // Loaded only when needed: a mirror on SQLite does not use pg.
     const { openPostgres } = await import('./postgres/postgres.ts');
-    const { readOnly, onMigrating } = options;
-    return await openPostgres(url, { ...options.postgres, readOnly, onMigrating });
+    const { readOnly, onMigrating, onWaiting } = options;
+    return await openPostgres(url, { ...options.postgres, readOnly, onMigrating, onWaiting });
   }
   const path = sqlitePath(url);
   const { inThread, readOnly } = options;
@@ -54,11 +50,6 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
 /** The files that this process has open: setup runs a service, and commands beside it. */
 const openFiles = new Set<{ file: string }>();
 
-/** Throws as `openStore` would if a SQLite file cannot be made or written at `url`. Leaves nothing behind. */
-export function probePlace(url: string): void {
-  if (!isPostgres(url) && sqlitePath(url) !== ':memory:') probePlaceFor(sqlitePath(url));
-}
-
 /** What others could do to the connection to the database, as far as its address tells. Null: nothing. */
 export async function databaseExposure(url: string, settings: PostgresSettings): Promise<Exposure | null> {
   return isPostgres(url) ? (await import('./postgres/pool.ts')).exposureOf(url, settings) : null;
@@ -69,19 +60,32 @@ export function isPostgres(url: string): boolean {
   return /^postgres(ql)?:\/\//.test(url);
 }
 
-/** Backs up the store that `url` names, also while a service uses it. Rejects as `backUpSqlite` does. */
-export async function backUpStore(url: string, options: Omit<BackupOptions, 'from'>): Promise<BackupResult> {
+/** Backs up the store that `url` names, also while a service uses it. Resolves to its bytes. Rejects as `backUpSqlite` does. */
+export async function backUpStore(url: string, options: { to: string; force?: boolean }): Promise<number> {
+  return await backUpSqlite({ ...options, from: fileOf(url, 'backed up') });
+}
+
+/** Puts a backup in the place of the store that `url` names. Resolves to its bytes. Rejects as `restoreSqlite` throws, and while a service runs. */
+export async function restoreStore(url: string, from: string): Promise<number> {
+  const path = fileOf(url, 'restored');
+  const lock = lockFile(url, new Date().toISOString());
+  try {
+    return restoreSqlite(from, path);
+  } finally {
+    lock.release();
+  }
+}
+
+function fileOf(url: string, what: string): string {
   if (isPostgres(url)) {
     throw new UsageError(
-      'only a SQLite file can be backed up by this command, and DATABASE_URL names a PostgreSQL database',
+      `only a SQLite file can be ${what} by this command, and DATABASE_URL names a PostgreSQL database`,
       'use pg_dump, or back up the whole server; docs/postgresql.md says how to put a dump back',
     );
   }
   const path = sqlitePath(url);
-  if (path === ':memory:') {
-    throw new UsageError('DATABASE_URL names a database in memory', 'name the file to back up');
-  }
-  return await backUpSqlite({ ...options, from: path });
+  if (path === ':memory:') throw new UsageError('DATABASE_URL names a database in memory', 'name a file');
+  return path;
 }
 
 /** Whether `path` names the SQLite file of `url`, or a file that belongs to it. Throws UsageError if the folder of `path` is missing. */
@@ -180,8 +184,7 @@ export function holderOf(url: string): LockHolder | null {
   if (isPostgres(url)) return null;
   const path = sqlitePath(url);
   const note = readNote(path);
-  // On a read-only file system no service can run: the note was copied there with the file.
-  if (note === null || isReadOnly(path)) return null;
+  if (note === null) return null;
   const db = tryLock(path);
   if (db === null) return note;
   db.close();

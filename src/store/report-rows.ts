@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { KINDS } from '../compliance/kinds.ts';
+import { PROBLEM_REASONS, VERDICTS } from '../mirror/problems.ts';
 
 /**
  * The rows that people see, each declared once: the port's types (`reports.ts`), the JSON API's document and the columns of an export
@@ -17,49 +18,50 @@ const senderAddress = text
   .describe('The address of the sender; null: unknown, or trimmed with the body.');
 const bodyBase64 = text.nullable().describe('The same body in base64, byte for byte.');
 
-export const eventState = z.enum(['pending', 'processed', 'ignored', 'failed', 'discarded']);
-export const listedOutcome = z.enum(['accepted', 'duplicate', 'quarantined', 'rejected']);
-// biome-ignore format: names side by side
-export const verdictName = z.enum([
-  'in_sync', 'catching_up', 'stale', 'unreachable', 'action_required', 'unverified',
-]);
-
-export const event = z
-  .object({
-    seq: whole.describe('Its number, in the order of commits.'),
-    id: text.describe('As the sender gave it.'),
-    type: text,
-    created: text.describe('In UTC, with milliseconds. The body has it as the sender wrote it.'),
-    kind: kind.nullable(),
-    record_id: text.nullable(),
-    received_at: instant,
-    deliveries: whole,
-    last_delivered_at: instant,
-    state: eventState,
-    // Tries since the delivery came, or since an operator asked for a retry.
-    attempts: whole,
-    next_attempt_at: instant.nullable(),
-    processed_at: instant.nullable(),
-    error: text.nullable(),
-    address: senderAddress,
-    body: text.nullable().describe('The raw body; null in lists, and once trimmed.'),
-  })
-  .meta({ id: 'Event' });
+export const eventState = z.enum(['pending', 'processed', 'ignored', 'failed', 'dismissed']);
+export const listedOutcome = z.enum(['accepted', 'quarantined', 'rejected']);
+export const verdictName = z.enum(VERDICTS);
 
 /** The API adds which answer it got. */
 export const delivery = z.object({
+  id: text.describe('The id of its event, or `rejection:NUMBER`.'),
   outcome: listedOutcome,
-  number: whole.describe('Its `seq` among the events, or its `id` among those of its outcome.'),
+  number: whole.describe('Its `seq` among the events, or its `id` in `rejections`.'),
   received_at: instant,
   event_id: text.nullable().describe('As its body names it.'),
   type: text.nullable(),
   kind: kind.nullable(),
   record_id: text.nullable(),
-  state: eventState.nullable().describe('Of the event, where it was accepted.'),
+  state: eventState
+    .nullable()
+    .describe('Of its event; of a quarantined one `dismissed` or null; null: it has no event.'),
   reason: text.nullable().describe('Why it was not accepted, or why its event failed.'),
   address: senderAddress,
   deliveries: whole.describe('How often it came; for rejections, how many the row counts.'),
 });
+
+/** What does not apply to its outcome is null. */
+export const shownDelivery = delivery.extend({
+  created: text.nullable().describe('Of its event, in UTC.'),
+  last_delivered_at: instant.nullable(),
+  attempts: whole.nullable().describe('Tries to process its event, since it came or was retried.'),
+  next_attempt_at: instant.nullable(),
+  processed_at: instant.nullable(),
+  dismissed_at: instant.nullable().describe('Of a quarantined one.'),
+  t: text.nullable().describe('The timestamp that was signed.'),
+  header: text.nullable().describe('The signature header of a rejected one.'),
+  bytes: whole.nullable(),
+  body_sha256: text.nullable(),
+  body: text.nullable().describe('As text; null once trimmed, and where none was kept.'),
+  body_base64: bodyBase64.describe('Not of an accepted one, whose text is exact.'),
+});
+
+const cause = z.enum(['event', 'sync', 'refetch', 'person']);
+const causeId = text
+  .nullable()
+  .describe(
+    'The id of the event or of the sync run; of a refetch that of the event that made it due, if one did.',
+  );
 
 export const record = z
   .object({
@@ -73,9 +75,13 @@ export const record = z
     verified_at: instant.nullable(),
     unverified_since: instant.nullable(),
     deleted_at: instant.nullable(),
+    deletion_pending_since: instant
+      .nullable()
+      .describe('Gone from the service since then, and kept alive until a person decides.'),
     last_event_id: text.nullable(),
     last_event_at: instant.nullable(),
-    cause: text.describe('The event, refetch or sync run that wrote the row.'),
+    cause: cause.describe('What wrote the row.'),
+    cause_id: causeId,
   })
   // Not `Record`, which would hide TypeScript's own type in a client.
   .meta({ id: 'MirrorRecord' });
@@ -94,7 +100,9 @@ export const change = z
     operation: z.enum(['insert', 'update', 'delete', 'restore']),
     before: json.describe('Changed columns, and of `data` changed fields; what is absent did not exist.'),
     after: json.describe('The same columns and fields as they are now; what is absent is gone.'),
-    cause: text,
+    data: json.describe('The whole record after the change.'),
+    cause,
+    cause_id: causeId,
     at: instant,
   })
   .meta({ id: 'Change' });
@@ -102,22 +110,25 @@ export const change = z
 /** The last change that is not kept any more. All before it are gone too. */
 export const trimmedChanges = z.object({ through: whole, at: instant });
 
-export const gap = z
+export const problem = z
   .object({
     id: whole,
-    kind: kind.nullable(),
-    record_id: text.nullable(),
-    reason: text,
+    kind: kind.nullable().describe('Null: of all kinds.'),
+    record_id: text.nullable().describe('Null: of the whole kind.'),
+    reason: z.enum(PROBLEM_REASONS),
+    verdict: verdictName.describe('What it makes of its kind while it is open.'),
+    needs: z.enum(['you', 'time']).describe('Who resolves it.'),
     opened_at: instant,
     resolved_at: instant.nullable(),
-    attempts: whole,
+    times: whole.describe('How often it occurred while it was open.'),
     error: text.nullable(),
+    digest: text.describe('Of what it shows: “resolve” accepts exactly this.'),
   })
-  .meta({ id: 'Gap' });
+  .meta({ id: 'Problem' });
 
-/** Open gaps of one reason and kind; without a kind, of the whole mirror. */
-export const openGaps = z.object({
-  reason: text,
+/** Open problems of one reason and kind; without a kind, of all kinds. */
+export const openProblems = z.object({
+  reason: z.enum(PROBLEM_REASONS),
   kind: kind.nullable(),
   count: whole,
   oldest_at: instant,
@@ -143,36 +154,6 @@ export const syncRun = z
   })
   .meta({ id: 'SyncRun' });
 
-export const quarantined = z
-  .object({
-    id: whole,
-    received_at: instant,
-    reason: text,
-    t: text,
-    body_sha256: text,
-    released_at: instant.nullable(),
-    address: senderAddress,
-    body: text.nullable().describe('As text; null in lists, and once trimmed.'),
-    body_base64: bodyBase64,
-  })
-  .meta({ id: 'QuarantinedDelivery' });
-
-export const rejection = z
-  .object({
-    id: whole,
-    at: instant,
-    reason: text,
-    t: text.nullable(),
-    bytes: whole,
-    body_sha256: text.nullable(),
-    header: text.nullable(),
-    address: text.nullable().describe('The address of the sender; null: unknown.'),
-    times: whole.describe('How many rejections of this reason, sender and minute the row counts.'),
-    body: text.nullable().describe('As text; null in lists, and where none was kept.'),
-    body_base64: bodyBase64,
-  })
-  .meta({ id: 'Rejection' });
-
 export const auditEntry = z
   .object({
     id: whole,
@@ -184,43 +165,37 @@ export const auditEntry = z
   })
   .meta({ id: 'AuditEntry' });
 
-/** A row of the view `sync_status`, with further columns. */
+/** A row of `sync_history`: what the view said at an earlier time. */
+export const kindThen = z.object({
+  kind,
+  verdict: verdictName,
+  complete: z.boolean().describe('A list had proved that no record was missing.'),
+  since: instant.describe('Since when that held then.'),
+  last_full_sync: z
+    .object({ id: whole, started_at: instant, finished_at: instant })
+    .nullable()
+    .describe('The last complete one before; null: there was none, or it is not kept.'),
+});
+
+/** A row of the view `sync_status`. */
 export const kindStatus = z
   .object({
     kind,
     verdict: verdictName,
-    in_sync_since: instant.nullable(),
+    complete: z.boolean().describe('A list has proved that no record is missing.'),
+    since: instant.nullable().describe('Since when the verdict is what it is; null: not known.'),
     records: whole.describe('Live ones.'),
     deleted: whole.describe('Tombstones.'),
-    known: whole.describe('Known ids, including those that the API has never shown.'),
-    verified: whole.describe('Live ones with nothing outstanding, as their rows say.'),
-    // With or without a row, but not ids that the API answers as unknown.
     unverified: whole.describe('Ids that a read can verify, but has not yet.'),
     oldest_unverified_at: instant.nullable(),
     last_full_sync_at: instant.nullable(),
-    last_full_sync_seconds: z.number().nullable(),
     complete_through: instant
       .nullable()
-      .describe('Everything that the upstream held then has been read since, as far as `coverage` says.'),
-    readable_since: instant
-      .nullable()
-      .describe('Since when the present credentials have been seen to read it; null: not yet.'),
-    open_gaps: whole,
-    coverage: text,
+      .describe('What the service held then is in; null: no list has proved it, or none can.'),
+    problems: whole.describe('How many are open for the kind or for all.'),
+    accepted: whole.describe('How many differences from the service a person has accepted.'),
   })
   .meta({ id: 'KindStatus' });
-
-/** A deletion that waits for a person, or is approved and waits for its proof. */
-export const pendingDeletion = z.object({
-  kind,
-  id: text,
-  name: text.nullable().describe('At most its first 1,000 characters.'),
-  status: text.nullable().describe('At most its first 1,000 characters.'),
-  sync_run_id: whole,
-  synced_at: instant.nullable().describe('When its row was last written; null: it has none.'),
-  pending_since: instant,
-  approved_until: instant.nullable().describe('Null: nobody has approved it.'),
-});
 
 /** A place in payloads where ids of a kind were found, and which no setting names. */
 export const learnedPointer = z.object({

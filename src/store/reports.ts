@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Kind } from '../compliance/kinds.ts';
 import type * as rows from './report-rows.ts';
@@ -6,20 +7,18 @@ import type * as rows from './report-rows.ts';
 
 export type EventState = z.output<typeof rows.eventState>;
 export type ListedOutcome = z.output<typeof rows.listedOutcome>;
-export type VerdictName = z.output<typeof rows.verdictName>;
-export type EventReport = z.output<typeof rows.event>;
 export type RecordReport = z.output<typeof rows.record>;
 export type ShownRecord = z.output<typeof rows.shownRecord>;
 export type ChangeReport = z.output<typeof rows.change>;
-export type GapReport = z.output<typeof rows.gap>;
-export type OpenGaps = z.output<typeof rows.openGaps>;
+export type ProblemReport = z.output<typeof rows.problem>;
+export type OpenProblems = z.output<typeof rows.openProblems>;
 export type SyncRunReport = z.output<typeof rows.syncRun>;
-export type QuarantineReport = z.output<typeof rows.quarantined>;
-export type RejectionReport = z.output<typeof rows.rejection>;
 export type AuditReport = z.output<typeof rows.auditEntry>;
 export type KindStatus = z.output<typeof rows.kindStatus>;
+export type KindThen = z.output<typeof rows.kindThen>;
+export type SyncRunThen = NonNullable<KindThen['last_full_sync']>;
 export type DeliveryReport = z.output<typeof rows.delivery>;
-export type PendingDeletionReport = z.output<typeof rows.pendingDeletion>;
+export type ShownDelivery = z.output<typeof rows.shownDelivery>;
 export type TrimmedChanges = z.output<typeof rows.trimmedChanges>;
 export type LearnedPointerReport = z.output<typeof rows.learnedPointer>;
 
@@ -27,31 +26,43 @@ export type LearnedPointerReport = z.output<typeof rows.learnedPointer>;
 // biome-ignore format: names side by side
 export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
   'id', 'name', ...(kind === 'policy' ? (['version'] as const) : []), 'status', 'data', 'first_seen_at', 'synced_at', 'verified_at',
-  'unverified_since', 'deleted_at', 'last_event_id', 'last_event_at', 'cause',
+  'unverified_since', 'deleted_at', 'deletion_pending_since', 'last_event_id', 'last_event_at', 'cause', 'cause_id',
 ];
+
+/** Open problems in a summary. */
+export const PROBLEMS_SHOWN = 100;
+
+/** What was known of the service at an earlier time. */
+export interface StatusThen {
+  kinds: KindThen[];
+  /** Those open then, at most `PROBLEMS_SHOWN`. */
+  problems: ProblemReport[];
+  open_problems: number;
+}
 
 export interface StoreSummary {
   kinds: KindStatus[];
-  /** How many stored events are in each state. */
-  events: Record<EventState, number>;
+  /** How many events wait to be processed, and how many failed and wait for a person. */
+  events: { pending: number; failed: number };
   oldest_pending_at: string | null;
   /** When the last delivery came in, new or not. */
   last_delivery_at: string | null;
-  /** Not yet released. */
+  /** Not yet dismissed. */
   quarantined: number;
-  open_gaps: number;
-  open_gaps_by: OpenGaps[];
-  resolved_gaps_last_day: number;
+  /** The open ones, the worst first, at most `PROBLEMS_SHOWN`. */
+  problems: ProblemReport[];
+  /** How many are open in all. */
+  open_problems: number;
+  open_problems_by: OpenProblems[];
+  resolved_problems_last_day: number;
   learned_pointers: LearnedPointerReport[];
   database_bytes: number;
   wal_bytes: number;
 }
 
-export type TrafficStep = 'minute' | 'hour';
-
-/** How many deliveries or lags of one sort a minute, or an hour, had. */
+/** How many deliveries or lags of one sort a minute had. */
 export interface TrafficReport {
-  /** When the minute or hour began. */
+  /** When it began. */
   minute: string;
   /** `accepted`, `duplicate`, `quarantined`, `rejected:REASON` or `lag:verification`. */
   what: string;
@@ -61,18 +72,15 @@ export interface TrafficReport {
   max_ms: number;
 }
 
-/** The `after` that continues a list behind this deletion. A kind has no slash. */
-export const pendingDeletionKey = ({ kind, id }: { kind: Kind; id: string }): string => `${kind}/${id}`;
-
-/** Quarantine reason: the delivery has a known event's id and other content. It was answered as a duplicate. */
-export const CONFLICTING = 'conflicting_content';
-
-export interface EventFilter extends Period {
-  state?: EventState | undefined;
-  type?: string | undefined;
-  kind?: Kind | undefined;
-  recordId?: string | undefined;
+/** Names exactly these pending deletions, in the order of their ids. */
+export function digestOf(kind: Kind, ids: readonly string[]): string {
+  const hash = createHash('sha256');
+  for (const id of ids) hash.update(JSON.stringify([kind, id]));
+  return hash.digest('base64url');
 }
+
+/** Why it is quarantined: the delivery has a known event's id and other content. It was answered as a duplicate. */
+export const CONFLICTING = 'conflicting_content';
 
 export interface DeliveryPaging extends Paging {
   /** The `newest` of an earlier page; only later deliveries. */
@@ -80,9 +88,9 @@ export interface DeliveryPaging extends Paging {
 }
 
 export interface ListPaging extends Paging, Period {
-  /** Of gaps. */
+  /** Of problems. */
   open?: boolean | undefined;
-  /** Of gaps: only with one of these. */
+  /** Of problems: only with one of these. */
   reasons?: readonly string[] | undefined;
 }
 
@@ -90,7 +98,10 @@ export interface DeliveryFilter extends Period {
   outcome?: ListedOutcome | undefined;
   type?: string | undefined;
   kind?: Kind | undefined;
-  /** The id of the event or of the record, or a part of the body, letter for letter. */
+  /** Of accepted ones; `dismissed` also of quarantined ones. */
+  state?: EventState | undefined;
+  recordId?: string | undefined;
+  /** The id of events or of their record; if there are none, a part of the body, letter for letter. */
   search?: string | undefined;
 }
 
@@ -118,7 +129,7 @@ export interface Period {
 export interface Paging {
   limit: number;
   after?: string | undefined;
-  /** Instead of `EVENTS_LOOKED_AT`, `RECORDS_LOOKED_AT` or `NAMES_LOOKED_AT`. */
+  /** Instead of `EVENTS_LOOKED_AT`. */
   lookAt?: number | undefined;
 }
 
@@ -128,52 +139,39 @@ export const PAGE_LIMIT_MAX = 500;
 export const EVENTS_LOOKED_AT = 10_000;
 
 export interface RecordFilter {
-  /** Finds ids that begin with this text, then names that begin with it, then names that contain it. The case of A to Z in names is ignored. */
+  /** Ids that begin with this text, and names that contain it. The case of A to Z in names is ignored. */
   search?: string | undefined;
   status?: string | undefined;
   /** A field of `data`, by its path of names, and its value: a text, or JSON for any other type. */
   field?: { path: readonly string[]; value: string } | undefined;
   unverified?: boolean | undefined;
   deleted?: boolean | undefined;
+  deletion_pending?: boolean | undefined;
+  /** As they were at this instant (ISO 8601 UTC); without those that were deleted then, unless `deleted` says otherwise. */
+  at?: string | undefined;
 }
 
-/** `changed`: the latest change first, as far as changes are kept. A search and lists of unverified or deleted records ignore `name`. */
-export type RecordOrder = 'id' | 'name' | 'changed';
+/** `changed`: the latest change first, as far as changes are kept. */
+export type RecordOrder = 'id' | 'changed';
 
 export interface RecordPaging extends Paging {
   /** Default: by id. */
   order?: RecordOrder | undefined;
 }
 
-export interface RecordPage extends Omit<Page<RecordReport>, 'looked_back_to'> {
-  /** If the page ended because it had looked at enough rows: the id, name or change instant that it reached. */
-  searched_to: string | null;
-}
-
-/** The `after` to continue behind a record, in a list by id without a filter. */
-export const recordKey = (id: string): string => `0.${id}`;
-
-/** How many records one page looks at, at most; and how many if only an index is read, which takes about as long. */
-export const RECORDS_LOOKED_AT = 10_000;
-export const NAMES_LOOKED_AT = 25_000;
-
-export interface StatusCount {
-  status: string;
-  /** `STATUS_COUNT_MAX` means that many or more. */
-  records: number;
-}
-
-export const STATUS_COUNT_MAX = 10_000;
+export type RecordPage = Omit<Page<RecordReport>, 'looked_back_to'>;
 
 /** The outcome of an audit entry until its action is done. It stays if the process dies before: then nobody knows whether it was done. */
 export const AUDIT_ASKED = 'asked';
 
 /** Tables whose rows have a number and a time. */
 export interface NumberedRows {
-  gaps: GapReport;
+  problems: ProblemReport;
   sync_runs: SyncRunReport;
-  quarantine: QuarantineReport;
-  rejections: RejectionReport;
   audit: AuditReport;
 }
 export type NumberedTable = keyof NumberedRows;
+
+/** Small tables and views that are read as they are. */
+export const VIEW_NAMES = ['fields', 'sync_status', 'sync_history'] as const;
+export type ViewName = (typeof VIEW_NAMES)[number];

@@ -28,8 +28,6 @@ const { getTableName, sql } = drizzleModule('drizzle-orm');
 const { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } =
   drizzleModule('drizzle-orm/sqlite-core');
 
-type Indexed = SqliteColumn | SQL;
-
 /** Column types and indexes in SQLite's form. The TypeScript types serve both engines. */
 export const sqlite = {
   table: sqliteTable,
@@ -49,13 +47,6 @@ export const sqlite = {
   serial: (name: string) => integer(name).primaryKey({ autoIncrement: true }),
   flag: integer,
   no: 0,
-  nameOrder: sql`name COLLATE NOCASE` as Indexed,
-  statusOrder: (status: SqliteColumn): Indexed => status,
-  /** An index for queries about one record in the order of `seq`, by blocks of numbers: see `BLOCK_BITS` in sqlite/database.ts. */
-  bySeq: (_seq: SqliteColumn, ...record: SqliteColumn[]): [Indexed, ...Indexed[]] => [
-    sql`"seq" >> 12`,
-    ...record,
-  ],
 };
 export type Vocabulary = typeof sqlite;
 
@@ -64,7 +55,7 @@ export type Vocabulary = typeof sqlite;
  * `npm run migrations`. Released migrations never change.
  */
 export function tablesOf(engine: Vocabulary) {
-  const { table, index, uniqueIndex, primaryKey, nameOrder, statusOrder, bySeq } = engine;
+  const { table, index, uniqueIndex, primaryKey } = engine;
   const { text, key, instant, json, bytes, integer, number, serial, flag, no } = engine;
 
   const identityColumns = () => ({ id: key('id').primaryKey(), name: text('name') });
@@ -76,9 +67,11 @@ export function tablesOf(engine: Vocabulary) {
     verifiedAt: instant('verified_at'),
     unverifiedSince: instant('unverified_since'),
     deletedAt: instant('deleted_at'),
+    deletionPendingSince: instant('deletion_pending_since'),
     lastEventId: text('last_event_id'),
     lastEventAt: instant('last_event_at'),
     cause: text('cause').notNull(),
+    causeId: text('cause_id'),
     /** `changes.seq` of the change that wrote this content. */
     changeSeq: number('change_seq').notNull().default(0),
     /** `created` of the newest event whose payload was written, milliseconds since 1970. */
@@ -87,15 +80,11 @@ export function tablesOf(engine: Vocabulary) {
     shown: json('shown'),
   });
 
-  const recordIndexes = (
-    name: string,
-    t: Record<'id' | 'unverifiedSince', SqliteColumn> & { status: SqliteColumn },
-  ) => [
-    index(`${name}_unverified`).on(t.unverifiedSince).where(sql`unverified_since IS NOT NULL`),
-    index(`${name}_name`).on(nameOrder, t.id),
-    index(`${name}_status`).on(statusOrder(t.status), t.id),
+  const recordIndexes = (name: string, t: Record<'id' | 'unverifiedSince' | 'deletedAt', SqliteColumn>) => [
+    index(`${name}_deletion_pending`).on(t.id).where(sql`deletion_pending_since IS NOT NULL`),
+    index(`${name}_unverified`).on(t.unverifiedSince, t.deletedAt).where(sql`unverified_since IS NOT NULL`),
     index(`${name}_deleted`).on(t.id).where(sql`deleted_at IS NOT NULL`),
-    index(`${name}_outstanding`).on(t.id).where(sql`unverified_since IS NOT NULL`),
+    index(`${name}_deleted_at`).on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
   ];
 
   return {
@@ -131,6 +120,9 @@ export function tablesOf(engine: Vocabulary) {
         proven: flag('proven').notNull().default(no),
         deleteEvent: number('delete_event'),
         searched: number('searched').notNull().default(0),
+        confirmed: number('confirmed').notNull().default(0),
+        movedAt: number('moved_at'),
+        earlyAt: number('early_at'),
         refusals: integer('refusals').notNull().default(0),
         attempts: integer('attempts').notNull().default(0),
         error: text('error'),
@@ -140,7 +132,7 @@ export function tablesOf(engine: Vocabulary) {
       },
       (t) => [
         primaryKey({ columns: [t.kind, t.id] }),
-        index('record_state_due').on(t.kind, t.dueAt).where(sql`due_at IS NOT NULL`),
+        index('record_state_due').on(t.kind, t.dueAt, t.unverifiedSince, t.id).where(sql`due_at IS NOT NULL`),
         index('record_state_missing').on(t.kind, t.missingSince).where(sql`missing_since IS NOT NULL`),
       ],
     ),
@@ -154,11 +146,18 @@ export function tablesOf(engine: Vocabulary) {
         operation: text('operation').notNull(),
         before: json('before').notNull(),
         after: json('after').notNull(),
+        /** The whole record after it. */
+        name: text('name'),
+        version: text('version'),
+        status: text('status'),
+        data: json('data').notNull(),
         cause: text('cause').notNull(),
+        causeId: text('cause_id'),
         at: instant('at').notNull(),
       },
       (t) => [
-        index('changes_record').on(...bySeq(t.seq, t.kind, t.recordId)),
+        // With the time, so that a record's versions are found without reading them.
+        index('changes_record').on(t.kind, t.recordId, t.seq, t.at),
         // Costs 1.2 to 1.9 % more written pages, since it grows only at its end. An index by record alone would cost 5 to 8 %.
         index('changes_at').on(t.at),
       ],
@@ -197,7 +196,7 @@ export function tablesOf(engine: Vocabulary) {
         index('events_sought')
           .on(t.nextAttemptAt)
           .where(sql`state = 'failed' AND next_attempt_at IS NOT NULL`),
-        index('events_record').on(...bySeq(t.seq, t.recordId)),
+        index('events_record').on(t.recordId, t.seq),
       ],
     ),
 
@@ -212,28 +211,38 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [index('trimmed_events_received').on(t.receivedAt)],
     ),
 
-    gaps: table(
-      'gaps',
+    /** Whatever keeps a kind from being in sync, work under way aside: `mirror/problems.ts`. */
+    problems: table(
+      'problems',
       {
         id: serial('id'),
         kind: key('kind'),
         recordId: key('record_id'),
         reason: key('reason').notNull(),
+        verdict: key('verdict').notNull(),
+        needs: key('needs').notNull(),
         openedAt: instant('opened_at').notNull(),
         resolvedAt: instant('resolved_at'),
-        attempts: integer('attempts').notNull().default(1),
+        times: integer('times').notNull().default(1),
         error: text('error'),
+        /** Of what it shows, which is what a person accepts. */
+        digest: text('digest').notNull(),
+        /** What it shows stays until something changes: accepted once, it does not open again before that. */
+        acceptable: flag('acceptable').notNull(),
+        /** A person has accepted what it shows, and that has not changed since. */
+        acceptedAt: instant('accepted_at'),
         /** The counter when it last occurred: only a full sync begun later resolves it. */
         number: number('number').notNull(),
         /** Steady clock: only a full sync begun then or later resolves it, since an earlier list may still be stale. */
         coverableAt: number('coverable_at'),
       },
       (t) => [
-        index('gaps_open').on(t.reason, t.kind, t.recordId).where(sql`resolved_at IS NULL`),
-        index('gaps_record').on(t.kind, t.recordId),
-        index('gaps_open_newest').on(t.id).where(sql`resolved_at IS NULL`),
-        index('gaps_open_oldest').on(t.reason, t.kind, t.id).where(sql`resolved_at IS NULL`),
-        index('gaps_resolved').on(t.resolvedAt).where(sql`resolved_at IS NOT NULL`),
+        index('problems_open').on(t.reason, t.kind, t.recordId).where(sql`resolved_at IS NULL`),
+        index('problems_record').on(t.kind, t.recordId),
+        index('problems_open_newest').on(t.id).where(sql`resolved_at IS NULL`),
+        index('problems_open_worst').on(t.kind, t.verdict).where(sql`resolved_at IS NULL`),
+        index('problems_accepted').on(t.kind, t.reason, t.recordId).where(sql`accepted_at IS NOT NULL`),
+        index('problems_resolved').on(t.resolvedAt).where(sql`resolved_at IS NOT NULL`),
       ],
     ),
 
@@ -255,6 +264,8 @@ export function tablesOf(engine: Vocabulary) {
         error: text('error'),
         /** What differed and no event had announced. */
         differences: json('differences'),
+        /** Of a complete one: it has read a list that shows all records of the kind. */
+        listed: flag('listed').notNull().default(no),
         /** The counter when it began. */
         number: number('number').notNull(),
         /** Steady clock. */
@@ -263,80 +274,60 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [
         index('sync_runs_kind').on(t.kind, t.id),
         index('sync_runs_running').on(t.kind).where(sql`finished_at IS NULL`),
-        index('sync_runs_complete').on(t.kind, t.number, t.id).where(sql`outcome = 'complete'`),
+        index('sync_runs_whole').on(t.kind, t.number, t.id).where(sql`outcome IN ('complete', 'accepted')`),
         index('sync_runs_completed').on(t.kind, t.finishedAt).where(sql`outcome = 'complete'`),
       ],
     ),
 
+    /** Deletions that wait for a person, whose rows say since when, and those that a person has decided about. */
     pendingDeletions: table(
       'pending_deletions',
       {
         kind: key('kind').notNull(),
         id: key('id').notNull(),
-        syncRunId: number('sync_run_id').notNull(),
         pendingSince: instant('pending_since').notNull(),
         approvedUntil: instant('approved_until'),
+        /** The counter when a person refused it. */
+        keptNumber: number('kept_number'),
       },
-      (t) => [
-        primaryKey({ columns: [t.kind, t.id] }),
-        index('pending_deletions_sync_run').on(t.syncRunId, t.id),
-      ],
+      (t) => [primaryKey({ columns: [t.kind, t.id] })],
     ),
 
-    /** The newest `DUPLICATES_KEPT` repeated deliveries. The event's own row counts them all. */
-    duplicates: table('duplicates', {
-      id: serial('id'),
-      receivedAt: instant('received_at').notNull(),
-      eventId: key('event_id').notNull(),
-      type: text('type').notNull(),
-      kind: key('kind'),
-      recordId: key('record_id'),
-      address: text('address'),
-    }),
-
-    quarantine: table(
-      'quarantine',
-      {
-        id: serial('id'),
-        receivedAt: instant('received_at').notNull(),
-        reason: text('reason').notNull(),
-        t: text('t').notNull(),
-        kind: key('kind'),
-        recordId: key('record_id'),
-        eventId: text('event_id'),
-        type: text('type'),
-        address: text('address'),
-        body: bytes('body'),
-        bodySha256: text('body_sha256').notNull(),
-        releasedAt: instant('released_at'),
-      },
-      (t) => [
-        index('quarantine_waiting').on(t.id).where(sql`released_at IS NULL`),
-        index('quarantine_with_body').on(t.id).where(sql`body IS NOT NULL`),
-      ],
-    ),
-
+    /**
+     * Deliveries that were turned away. Quarantined: signed, but no usable event; they stay until a person retries or dismisses them.
+     * Rejected: the newest of each reason, sender and minute.
+     */
     rejections: table(
       'rejections',
       {
         id: serial('id'),
-        at: instant('at').notNull(),
+        receivedAt: instant('received_at').notNull(),
+        outcome: key('outcome').notNull(),
         reason: key('reason').notNull(),
-        t: text('t'),
-        bytes: number('bytes').notNull(),
-        bodySha256: text('body_sha256'),
-        header: text('header'),
-        body: bytes('body'),
-        /** As in the body, which is not authenticated. */
+        /** As in the body, which of a rejected one is not authenticated. */
         eventId: text('event_id'),
         type: text('type'),
-        address: text('address'),
-        /** Whom rows are counted for: `senderOf` the address. */
-        network: key('network').notNull(),
+        t: text('t'),
         /** How many rejections of its minute this row counts. */
-        times: number('times').notNull(),
+        times: integer('times').notNull().default(1),
+        address: text('address'),
+        header: text('header'),
+        body: bytes('body'),
+        dismissedAt: instant('dismissed_at'),
+        kind: key('kind'),
+        recordId: key('record_id'),
+        bytes: number('bytes').notNull(),
+        bodySha256: text('body_sha256'),
+        /** Whom rejected ones are counted for: `senderOf` the address. */
+        network: key('network').notNull().default(''),
       },
-      (t) => [index('rejections_by_sender').on(t.reason, t.network)],
+      (t) => [
+        index('rejections_by_sender').on(t.reason, t.network).where(sql`outcome = 'rejected'`),
+        index('rejections_outcome').on(t.outcome, t.id),
+        index('rejections_record').on(t.recordId, t.id).where(sql`record_id IS NOT NULL`),
+        index('rejections_waiting').on(t.id).where(sql`outcome = 'quarantined' AND dismissed_at IS NULL`),
+        index('rejections_with_body').on(t.id).where(sql`outcome = 'quarantined' AND body IS NOT NULL`),
+      ],
     ),
 
     audit: table('audit', {
@@ -377,40 +368,6 @@ export function tablesOf(engine: Vocabulary) {
      * somebody's query has its snapshot open, every older version stays, and by any other key a look-up would read all of them.
      */
     counter: table('counter', { value: number('value').primaryKey() }),
-
-    /** How many events are in each state, since counting rows would be slow. Updated by the transactions that change states. */
-    eventCounts: table('event_counts', {
-      state: text('state').primaryKey(),
-      count: number('count').notNull(),
-    }),
-
-    /** How many records a kind has, updated by triggers. `outstanding`: known ids to be read. `unverified`: unverified live rows. */
-    recordCounts: table('record_counts', {
-      kind: key('kind').primaryKey(),
-      live: number('live').notNull(),
-      deleted: number('deleted').notNull(),
-      known: number('known').notNull(),
-      outstanding: number('outstanding').notNull(),
-      unverified: number('unverified').notNull(),
-    }),
-
-    /** How many gaps are open and were ever opened, updated by triggers. `kind` is empty for the whole mirror: a key cannot be null. */
-    gapCounts: table(
-      'gap_counts',
-      {
-        reason: key('reason').notNull(),
-        kind: key('kind').notNull(),
-        open: number('open').notNull(),
-        opened: number('opened').notNull(),
-      },
-      (t) => [primaryKey({ columns: [t.reason, t.kind] })],
-    ),
-
-    /** One row, updated by triggers: how many deliveries in quarantine are not released. */
-    quarantineCount: table('quarantine_count', {
-      one: integer('one').primaryKey(),
-      waiting: number('waiting').notNull(),
-    }),
 
     /** Deliveries and lags of each minute, for charts: a few rows a minute, deleted when no chart shows them any more. */
     traffic: table(
@@ -454,16 +411,35 @@ export function tablesOf(engine: Vocabulary) {
       (t) => [primaryKey({ columns: [t.kind, t.position] })],
     ),
 
+    /** What `sync_status` said of each kind, from then to then. The newest row of a kind is open: it has no `until`. */
+    syncHistory: table(
+      'sync_history',
+      {
+        id: serial('id'),
+        kind: key('kind').notNull(),
+        verdict: key('verdict').notNull(),
+        complete: flag('complete').notNull(),
+        since: instant('since').notNull(),
+        until: instant('until'),
+      },
+      (t) => [
+        uniqueIndex('sync_history_open').on(t.kind).where(sql`until IS NULL`),
+        index('sync_history_kind').on(t.kind, t.since),
+      ],
+    ),
+
     /** Small durable values, such as the heartbeat, whether work is paused, and settings that the views need. */
     facts: table('facts', {
       name: text('name').primaryKey(),
       value: text('value').notNull(),
     }),
 
-    /** Since when each kind is in sync (updated by the heartbeat), and fingerprints of the credentials that could read it. */
+    /** What the last heartbeat saw in `sync_status`, since when, and fingerprints of the credentials that could read the kind. */
     kindState: table('kind_state', {
       kind: key('kind').primaryKey(),
-      inSyncSince: instant('in_sync_since'),
+      verdict: key('verdict'),
+      complete: flag('complete'),
+      since: instant('since'),
       /** With these credentials a list or record was read. */
       readWith: text('read_with'),
       /** With these an invented id was answered as unknown. */
@@ -481,13 +457,6 @@ export function tablesOf(engine: Vocabulary) {
       leaseUntil: number('lease_until').notNull(),
     }),
 
-    /** Processes with a recent beat. */
-    replicas: table('replicas', {
-      id: key('id').primaryKey(),
-      startedAt: instant('started_at').notNull(),
-      seenAt: number('seen_at').notNull(),
-    }),
-
     /** Requested sync runs that have not begun. */
     syncRequests: table(
       'sync_requests',
@@ -502,32 +471,23 @@ export function tablesOf(engine: Vocabulary) {
     /** Operators' sessions, by the hash of the cookie. `sealed`: a digest of the cookie and of the token that opened the session. */
     operatorSessions: table('operator_sessions', {
       hash: text('hash').primaryKey(),
+      /** The token's. */
+      name: text('name').notNull(),
       sealed: text('sealed').notNull(),
       openedAt: number('opened_at').notNull(),
       usedAt: number('used_at').notNull(),
     }),
-
-    /** Each process's part of the request budget, and how much it wants. */
-    requestPlaces: table('request_places', {
-      replica: text('replica').primaryKey(),
-      places: integer('places').notNull(),
-      wanted: integer('wanted').notNull(),
-      placesUntil: number('places_until').notNull(),
-    }),
   };
 }
 
-/** A table of PostgreSQL alone: who works on which events. On SQLite one process knows that in memory. */
-export const CLAIMS = 'claims';
-/** Another one: empty after a crash of the server (`hold_counter`). It is not logged, which drizzle cannot declare. */
+/** A table of PostgreSQL alone: empty after a crash of the server (`hold_counter`). It is not logged, which drizzle cannot declare. */
 export const COUNTER_INTACT = 'counter_intact';
 
 const tables = tablesOf(sqlite);
 export const TABLE_NAMES: readonly string[] = Object.values(tables).map((each) => getTableName(each));
 
 /** The tables in SQLite's types, all exported for the migration tool. Both engines have the same names of tables and columns. */
-export const { audit, changes, counter, duplicates, eventCounts, events, facts, fields, gapCounts } = tables;
-export const { gaps, kindState, learnedPointers, leases, operatorSessions, pendingDeletions } = tables;
-export const { policies, quarantine, quarantineCount, recordCounts, recordState, registrations } = tables;
-export const { rejections, replicas, requestPlaces, riskAssessments, syncRequests, syncRuns } = tables;
-export const { tokens, traffic, trimmedEvents, vendors } = tables;
+export const { audit, changes, counter, events, facts, fields, kindState } = tables;
+export const { learnedPointers, leases, operatorSessions, pendingDeletions, policies, problems } = tables;
+export const { recordState, registrations, rejections, riskAssessments } = tables;
+export const { syncHistory, syncRequests, syncRuns, tokens, traffic, trimmedEvents, vendors } = tables;

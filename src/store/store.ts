@@ -3,13 +3,17 @@ import { createBackfillVerbs } from './units/backfill.ts';
 import { createDeletionVerbs } from './units/deletions.ts';
 import { createDueVerbs } from './units/due.ts';
 import { createEventVerbs } from './units/events.ts';
+import { createFieldVerbs } from './units/fields.ts';
+import { createHeartbeatVerbs } from './units/heartbeat.ts';
 import { createOperatorVerbs } from './units/operators.ts';
+import { createProblemVerbs } from './units/problem-verbs.ts';
 import { createProcessingVerbs, type Engine } from './units/processing.ts';
-import { createReplicaVerbs } from './units/replicas.ts';
+import { reading } from './units/reading.ts';
 import { createReports } from './units/reports.ts';
+import { createSharedVerbs } from './units/shared.ts';
 import { createFullSyncVerbs } from './units/sync-runs.ts';
-import { createFieldVerbs, createRetentionVerbs } from './units/upkeep.ts';
-import type { ClaimedEvent, GapChange, Notice, Now } from './values.ts';
+import { createRetentionVerbs } from './units/upkeep.ts';
+import type { Lease, Notice, Now, ProblemChange } from './values.ts';
 
 /**
  * The port between the stages and the database. Each verb is one atomic unit: it is committed completely when its promise resolves,
@@ -18,16 +22,6 @@ import type { ClaimedEvent, GapChange, Notice, Now } from './values.ts';
  */
 
 export type * from './values.ts';
-
-/** Who works on which events. */
-export interface ClaimStore {
-  /** Claims due pending events for `leaseMs`, in number order. Skips events of a record while another owner has claimed one of it. */
-  claimEvents(owner: string, limit: number, leaseMs: number, now: Now): Promise<ClaimedEvent[]>;
-  /** Ends those of these claims that are not lost, for example after a failure. */
-  releaseEvents(events: readonly ClaimedEvent[]): Promise<void>;
-  /** Ends all claims of this store. */
-  recoverClaims(): Promise<void>;
-}
 
 /** How processes that share a database use one clock and notify each other. */
 interface NoticeStore {
@@ -39,66 +33,61 @@ interface NoticeStore {
   listen(onNotice: (notice: Notice) => void): Promise<{ stop: () => Promise<void> }>;
 }
 
-export type InboxStore = ClaimStore &
-  ReturnType<typeof createEventVerbs> &
-  ReturnType<typeof createProcessingVerbs>;
+export type InboxStore = ReturnType<typeof createEventVerbs> & ReturnType<typeof createProcessingVerbs>;
 export type BackfillStore = ReturnType<typeof createDueVerbs> &
   ReturnType<typeof createBackfillVerbs> &
   ReturnType<typeof createDeletionVerbs> &
-  ReturnType<typeof createFullSyncVerbs>;
+  ReturnType<typeof createFullSyncVerbs> &
+  ReturnType<typeof createProblemVerbs> &
+  ReturnType<typeof createHeartbeatVerbs>;
 export type OperatorStore = ReturnType<typeof createOperatorVerbs>;
 export type RetentionStore = ReturnType<typeof createRetentionVerbs>;
 export type ReportStore = ReturnType<typeof createReports>;
-export type ReplicaStore = NoticeStore & ReturnType<typeof createReplicaVerbs>;
+export type SharedStore = NoticeStore & ReturnType<typeof createSharedVerbs>;
 
 /** Repairs read the API, audit what it says of our credentials, and retry events once a read showed where their ids are. */
 export type RepairStore = BackfillStore &
   Pick<InboxStore, 'retryEvent' | 'failedWithoutRecord'> &
   Pick<OperatorStore, 'audit'>;
 
-export interface Store extends ReturnType<typeof createVerbs>, ClaimStore, NoticeStore {
+export interface Store extends Verbs, NoticeStore {
   readonly engine: 'sqlite' | 'postgres';
   /**
-   * Calls `onChange` for each gap that this process opens or resolves: after the commit, before the verb resolves. The first callback
+   * Calls `onChange` for each problem that this process opens or resolves: after the commit, before the verb resolves. The first callback
    * also gets the earlier changes; a later one replaces it. It must not throw: the verb would reject although it is committed.
    */
-  watchGaps(onChange: (change: GapChange) => void): void;
+  watchProblems(onChange: (change: ProblemChange) => void): void;
+  /**
+   * The verbs for the process that holds this lease: each unit that writes rejects with MirrorError `lease_lost`, and does nothing, once
+   * another process has taken it. On SQLite, where no other process is, they are the same verbs.
+   */
+  underLease(lease: Lease): Verbs;
+  /** What others could do to the tables, or what hides their rows, each with its remedy. */
+  exposures(): Promise<{ says: string; remedy: string }[]>;
   /** Rejects with StoreUnavailable if no commit is possible. For readiness. */
   checkWritable(): Promise<void>;
   close(): Promise<void>;
 }
 
+/** The verbs that are written once for both engines. */
+export type Verbs = ReturnType<typeof createVerbs>;
+
 export function createVerbs(database: Database, engine: Engine) {
-  // The records that an engine keeps in memory are right only as long as no other verbs than the inbox's write records.
-  const inbox: Database = {
-    ...database,
-    async transact(...unit) {
-      try {
-        return await database.transact(...unit);
-      } catch (error) {
-        engine.forgetRecords();
-        throw error;
-      }
-    },
-  };
-  const records: Database = {
-    ...database,
-    transact(...unit) {
-      engine.forgetRecords();
-      return database.transact(...unit);
-    },
-  };
+  const reports = createReports(database.reports ?? database);
+  Object.values(reports).forEach(reading);
   return {
-    ...createProcessingVerbs(inbox, engine),
-    ...createEventVerbs(inbox, engine),
-    ...createDueVerbs(records, engine),
-    ...createBackfillVerbs(records, engine.records),
-    ...createDeletionVerbs(records, engine.records),
+    ...createProcessingVerbs(database, engine),
+    ...createEventVerbs(database, engine),
+    ...createDueVerbs(database, engine),
+    ...createBackfillVerbs(database, engine.records),
+    ...createDeletionVerbs(database, engine.records),
     ...createFullSyncVerbs(database),
+    ...createProblemVerbs(database),
+    ...createHeartbeatVerbs(database),
     ...createOperatorVerbs(database),
-    ...createRetentionVerbs(records),
+    ...createRetentionVerbs(database),
     ...createFieldVerbs(database),
-    ...createReplicaVerbs(database),
-    ...createReports(database.reports ?? database),
+    ...createSharedVerbs(database),
+    ...reports,
   };
 }

@@ -1,5 +1,6 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { IdPointers, JsonObject, LearnedPointer } from '../compliance/pointers.ts';
+import type { ProblemReason } from '../mirror/problems.ts';
 import type { EventState } from './reports.ts';
 
 /**
@@ -31,8 +32,6 @@ export interface IncomingEvent {
   known: boolean;
   /** The raw body, exactly as signed. It is well-formed UTF-8, since it was parsed. */
   body: string;
-  /** `body` parsed. Not stored: it saves an engine a second parse. */
-  data?: JsonObject;
   /** The signature header's timestamp, as sent. */
   t: string;
   /** The sender's; absent or null: unknown. */
@@ -41,7 +40,7 @@ export interface IncomingEvent {
 
 export type AcceptOutcome =
   | { status: 'accepted'; seq: number }
-  /** The id is known. `conflicting`: with other content, so this delivery was quarantined and a gap opened. */
+  /** The id is known. `conflicting`: with other content, so this delivery was quarantined and a problem opened. */
   | { status: 'duplicate'; conflicting: boolean };
 
 /** A delivery whose signature is valid, and whose content is no usable event. */
@@ -103,15 +102,14 @@ export interface ProvenPointer extends LearnedPointer {
   isUsed: boolean;
 }
 
-export interface ClaimedEvent {
+/** An accepted event, as far as outcomes name it. */
+export interface NamedEvent {
   seq: number;
   id: string;
   kind: Kind;
   recordId: string | null;
   receivedWall: number;
   attempts: number;
-  /** The claim's owner. Verbs skip an event that another owner has claimed since. */
-  owner: string;
 }
 
 export interface ProvisionalRules {
@@ -121,12 +119,14 @@ export interface ProvisionalRules {
   /** `created` counts as at most this long after the arrival. */
   toleranceMs: number;
   timing: DirtyTiming;
+  /** DELETION_GUARD_PERCENT. */
+  guardPercent: number;
 }
 
 export interface ProvisionalOutcome {
-  event: ClaimedEvent;
+  event: NamedEvent;
   /** `marked_dirty`: only the API is asked. `overtaken`: the row is at least as new. `failed`: the event's data is unusable. */
-  outcome: 'provisional' | 'marked_dirty' | 'overtaken' | 'failed';
+  outcome: 'provisional' | 'marked_dirty' | 'overtaken' | 'deletion_pending' | 'failed';
   error: string | null;
 }
 
@@ -135,6 +135,13 @@ export interface ProvisionalOutcome {
 export interface DirtyTiming {
   /** The consistency window, milliseconds: a dirty record is read after it. */
   settleMs: number;
+}
+
+/** What wrote a row. */
+export interface Cause {
+  cause: 'event' | 'sync' | 'refetch' | 'person';
+  /** The event's id, the sync run's, of a refetch the event that made it due. Null: no event did. */
+  causeId: string | null;
 }
 
 export interface ReadMoment {
@@ -149,9 +156,8 @@ export interface ReadMoment {
 
 export interface ReadObject {
   id: string;
-  data: JsonObject;
-  /** `JSON.stringify(data)`, if already computed. */
-  json?: string;
+  /** Its document as JSON.stringify writes it. Only where it differs from the row it is parsed again. */
+  json: string;
 }
 
 export type ApplyOutcome =
@@ -178,12 +184,6 @@ export interface Applied {
   announced: boolean;
   /** The list's row lacks fields that the mirror has. Only the record's own address shows whether they are gone. */
   lacks: boolean;
-}
-
-export interface Compared extends Pick<Applied, 'id' | 'lacks'> {
-  what: 'same' | 'missing' | 'different';
-  /** Columns that differ. */
-  fields: readonly string[];
 }
 
 export interface DueRecord {
@@ -220,32 +220,31 @@ export interface Conclusion {
   pending: string[];
 }
 
-// biome-ignore format: names side by side
-export type GapReason =
-  | 'downtime' | 'upstream_unavailable' | 'credentials_rejected' | 'rejected_timestamp' | 'rejected_signatures'
-  | 'no_signing_secret' | 'unresolved' | 'unreadable_answer' | 'unproven_id' | 'unaddressable' | 'failed_event' | 'no_record_id'
-  | 'trimmed_event' | 'unusable_delivery' | 'conflicting_content' | 'total_mismatch' | 'silence' | 'list_incomplete'
-  | 'deletions_unproven' | 'deletion_pending' | 'restored';
+export type { ProblemReason } from '../mirror/problems.ts';
 
-export interface GapKey {
-  reason: GapReason;
-  /** Null: the whole mirror. */
+export interface ProblemKey {
+  reason: ProblemReason;
+  /** Null: all kinds. */
   kind: Kind | null;
   /** Null: the whole kind. */
   recordId: string | null;
 }
 
-/** A gap was opened or resolved. Another occurrence of an open gap is no change. */
-export interface GapChange {
-  gap: GapKey;
+/** A problem was opened or resolved. Another occurrence of an open problem is no change. */
+export interface ProblemChange {
+  problem: ProblemKey;
   what: 'opened' | 'resolved';
-  /** Of an opened gap, if there is one. */
+  /** Of an opened problem, if there is one. */
   error: string | null;
-  /** Of a resolved gap: milliseconds, wall clock. */
+  /** Of a resolved problem: milliseconds, wall clock. */
   openForMs: number | null;
 }
 
-export type SyncRunOutcome = 'complete' | 'incomplete' | 'failed' | 'interrupted';
+/** What a person's `resolveProblem` did. `changed`: it shows something else than the person saw; `unfit`: it has its own decision. */
+export type ResolveOutcome = 'resolved' | 'changed' | 'not_open' | 'unfit';
+
+/** `accepted`: a person has accepted what its list does not show, and it has read all else. */
+export type SyncRunOutcome = 'complete' | 'accepted' | 'incomplete' | 'failed' | 'interrupted';
 
 export type SyncRunProgress = Record<
   'pages' | 'seen' | 'inserted' | 'updated' | 'deleted' | 'unchanged',
@@ -254,30 +253,31 @@ export type SyncRunProgress = Record<
 
 export interface SyncRunEnd {
   outcome: SyncRunOutcome;
+  /** Of a complete one: it has read a list that shows all records of the kind. Default: false. */
+  listed?: boolean;
+  /** Of an incomplete one: what a person can accept, as long as it stays. */
+  stays?: string | undefined;
   error: string | null;
   progress: SyncRunProgress;
   differences?: JsonObject;
   /** A record differed that no event had announced. Default: false. */
   hasDifferences?: boolean;
+  /** Its oldest answer was as old as this, milliseconds: it counts as begun so much earlier, and as of this number of the counter. */
+  agedMs?: number;
+  number?: number;
 }
 
-/** Facts about how the API and the events are read. All but `id_pointers` the verdict uses. */
-export type ReadingFact = 'access' | 'events_only' | 'full_sync_ms' | 'id_pointers' | 'settle_ms';
-
-/** What the view `sync_status` needs to know of the running service. */
+/** What the heartbeat of the worker says of how it reads. */
 export interface ServiceFacts {
   eventsOnly: boolean;
   settleMs: number;
+  /** 0: no timer. */
   fullSyncMs: number;
-  /** The API has given no usable answer for a while. */
-  unreachable: boolean;
+  /** The API gives no usable answer: its last error. False: it does. Null: not known yet. */
+  unreachable: { error: string | null } | false | null;
   /** The fingerprint of the present credentials, as in `noteAccess`. */
   access: string;
   pointers?: IdPointers;
-  /** The lease of the replica that reads the API, and the replica that these facts are from. Absent: there is only one. */
-  reader?: { lease: string; replica: string } | undefined;
-  /** Other facts to write, by name. They mean nothing here. */
-  others?: Readonly<Record<string, string>>;
 }
 
 // ─── operators ──────────────────────────────────────────────────────────────────────────────────────────
@@ -326,8 +326,8 @@ export interface StoredTokens {
 
 // biome-ignore format: names side by side
 export type TrimmedThing =
-  | 'event_bodies' | 'quarantine_bodies' | 'duplicates' | 'rejections' | 'events' | 'changes' | 'audit' | 'event_ids'
-  | 'registrations';
+  | 'event_bodies' | 'quarantined_bodies' | 'rejections' | 'events' | 'changes' | 'audit' | 'event_ids'
+  | 'registrations' | 'sync_history';
 
 export interface TrimStep {
   /** Wall-clock milliseconds: rows received at or after this time stay; registrations that expire at or after it. */
@@ -349,7 +349,8 @@ export interface Trimmed {
 // ─── typed columns ──────────────────────────────────────────────────────────────────────────────────────
 
 /** The type of a column in the views `…_flat`. `date` and `instant` are texts of that form; `json` is an object or array. */
-export type FieldType = 'number' | 'boolean' | 'date' | 'instant' | 'text' | 'json';
+/** `timestamp`: a day and a time without a zone. */
+export type FieldType = 'number' | 'boolean' | 'date' | 'timestamp' | 'instant' | 'text' | 'json';
 
 /** A field of `data` that has no column yet. */
 export interface SeenField {
@@ -359,6 +360,18 @@ export interface SeenField {
   type: FieldType;
   /** ISO 8601: the first change that showed it. */
   firstSeenAt: string;
+}
+
+/** An object in `data`, as records have shown it since fields were last learned. */
+export interface SeenObject {
+  kind: Kind;
+  key: string;
+  /** How many records have it. */
+  records: number;
+  /** Its keys; the first hundred. */
+  keys: readonly string[];
+  /** How often records have one of these keys. */
+  times: number;
 }
 
 /** A row of the table `fields`. */
@@ -379,11 +392,14 @@ export interface FieldLook {
   /** The number of the last change that was searched. */
   through: number;
   seen: readonly SeenField[];
+  objects: readonly SeenObject[];
+  /** Records that an event has written, and no read has confirmed yet. */
+  waiting: readonly { kind: Kind; id: string }[];
   /** All changes that were committed before the search began have been searched. */
   isOver: boolean;
 }
 
-// ─── replicas ───────────────────────────────────────────────────────────────────────────────────────────
+// ─── several processes ───────────────────────────────────────────────────────────────────────────────────────────
 
 /** The right to do work that only one process does at a time. It is lost when another process takes it, with a higher fence. */
 export interface Lease {
@@ -397,32 +413,10 @@ export interface SyncRequest {
   reason: string;
 }
 
-/** A process asks for its part of the requests that are allowed in a minute. */
-export interface PlacesAsked {
-  replica: string;
-  limit: number;
-  /** How many it wants to have now, in place of those it has. */
-  takes: number;
-  wants: number;
-  /** How long the places are reserved for it. Milliseconds. */
-  leaseMs: number;
-  /** A replica that has not asked for this long is gone. Milliseconds. */
-  goodForMs: number;
-}
-
-export interface PlacesGiven {
-  places: number;
-  /** Other processes that want more than they have. */
-  othersWanting: number;
-  free: number;
-  /** The upstream asked us to send nothing until then (steady clock); null: it did not. */
-  pausedUntil: number | null;
-  /** Places that lost replicas may still use, the latest `until` (steady clock) first. */
-  lost: { replica: string; places: number; until: number }[];
-}
-
 export interface StoredSession {
   hash: string;
+  /** The token's. */
+  name: string;
   sealed: string;
   openedAt: number;
   usedAt: number;

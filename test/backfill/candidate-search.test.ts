@@ -28,7 +28,7 @@ function scene(events: UnreadEvent[], requestsPerMinute = 60) {
     searched: [] as number[],
     named: [] as string[],
     learned: [] as string[],
-    openGaps: new Set<string>(),
+    openProblems: new Set<string>(),
   };
   const store = {
     eventsNaming: async (_kind, _id, { after = mirror.searched.at(-1) ?? 0, through = 0, limit }) =>
@@ -39,8 +39,8 @@ function scene(events: UnreadEvent[], requestsPerMinute = 60) {
       mirror.named.push(...named);
     },
     learnPointer: async ({ path, isUsed }) => void mirror.learned.push(isUsed ? `${path}, used` : path),
-    openGap: async ({ recordId }) => void mirror.openGaps.add(recordId!),
-    resolveGap: async ({ recordId }) => mirror.openGaps.delete(recordId!),
+    openProblem: async ({ recordId }) => void mirror.openProblems.add(recordId!),
+    endProblem: async ({ recordId }) => mirror.openProblems.delete(recordId!),
   } as Partial<RepairStore> as RepairStore;
   const shows = async (_kind: string, id: string) => {
     api.asked.push(id);
@@ -176,11 +176,11 @@ it('a search ends at the second failure in a row, which is the service’s, and 
   expect(api.asked).toEqual(['ra_a', 'ra_c']);
 });
 
-it('a search ends at once where nothing answers, which is no gap of an id', async () => {
+it('a search ends at once where nothing answers, which is no problem of an id', async () => {
   const { api, mirror, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7', other: 'ra_8' })]);
   api.failing.set('ra_7', 'network');
   await expect(search(can)).rejects.toThrow(UpstreamError);
-  expect([api.asked, [...mirror.openGaps]]).toEqual([['ra_7'], []]);
+  expect([api.asked, [...mirror.openProblems]]).toEqual([['ra_7'], []]);
 });
 
 it('a small budget too leaves a request a minute for searches, and the next one waits for no longer than that', async () => {
@@ -209,18 +209,18 @@ it('no request asks for what may be the id of a policy, which has no address, or
     ]);
 });
 
-it('the gap of an answer that nobody understands ends with the search, also if another record can be compared with only then', async () => {
+it('the problem of an answer that nobody understands ends with the search, also if another record can be compared with only then', async () => {
   const { api, mirror, beside, search } = scene([eventOf(3, { id: 'row_17', ref: 'ra_7' })]);
   api.failing.set('ra_7', 'malformed');
   expect(await search(null)).toEqual({ shown: [], restInMs: 60_000 });
   // A 404 for the unknown id itself is no answer to the others.
   await beside.answered('risk_assessment', 'row_17', 'missing');
-  expect(mirror.openGaps).toEqual(new Set(['row_17']));
+  expect(mirror.openProblems).toEqual(new Set(['row_17']));
   api.failing.clear();
   expect(await search(can)).toEqual({ shown: [], restInMs: null });
-  expect(mirror.openGaps).toEqual(new Set());
+  expect(mirror.openProblems).toEqual(new Set());
   // Of an answer to the id itself.
-  mirror.openGaps.add('row_17');
+  mirror.openProblems.add('row_17');
   await beside.answered('risk_assessment', 'row_17', 'missing');
-  expect(mirror.openGaps).toEqual(new Set());
+  expect(mirror.openProblems).toEqual(new Set());
 });

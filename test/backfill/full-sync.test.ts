@@ -28,9 +28,10 @@ async function mirror() {
     createFullSyncer({
       store,
       clock,
-      upstream: { noteWitness: () => undefined, ...upstream } as Upstream,
+      upstream: { noteWitness: () => undefined, isOwnFault: () => false, ...upstream } as Upstream,
       timing: { settleMs: SETTLE_MS },
       pointers: DEFAULT_ID_POINTERS,
+      guardPercent: 20,
       paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
       random: () => 0,
       signal: new AbortController().signal,
@@ -78,7 +79,7 @@ async function policiesOf() {
   const fullSync = async () => {
     await clock.sleep(60_000);
     readAt = [];
-    const { outcome, progress } = await syncer.fullSync('policy', 'test', 0);
+    const { outcome, progress } = await syncer.fullSync('policy', 'test', { skip: 0, listed: true });
     return { outcome, deleted: progress.deleted, unread: lists.length, readAt };
   };
   return { lists, fullSync };
@@ -134,7 +135,7 @@ async function assessmentsOf(answers: (Awaited<ReturnType<Refetch>> | Error)[]) 
     if (answer instanceof Error) throw answer;
     return answer ?? { outcome: 'applied', applied };
   });
-  return await syncer.fullSync('risk_assessment', 'test', 0);
+  return await syncer.fullSync('risk_assessment', 'test', { skip: 0, listed: false });
 }
 
 const FAILED = { outcome: 'failed', error: 'it answered 500' } as const;

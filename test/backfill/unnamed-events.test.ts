@@ -78,6 +78,7 @@ function scene(failed: UnreadEvent[]) {
     pointers: DEFAULT_ID_POINTERS,
     timing: { settleMs: 10 },
     toleranceMs: 0,
+    guardPercent: 20,
     eventsOnly: false,
   };
   const events = createUnnamedEvents({

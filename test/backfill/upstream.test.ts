@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { createUpstream, unreachableSince } from '../../src/backfill/upstream.ts';
+import { createUpstream, lookEveryMs, unreachableSince } from '../../src/backfill/upstream.ts';
 import type { CallOptions, ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { Clock } from '../../src/platform/clock.ts';
+import { HeldClock } from '../compliance/held-clock.ts';
 
 const silent = () => new UpstreamError('network', 'refused the connection');
-const broken = () => new UpstreamError('server', 'answered 500', { status: 500 });
 const refusing = () => new UpstreamError('unauthorized', 'answered 401', { status: 401 });
 const unreadable = () => new UpstreamError('unexpected_status', 'answered 404', { status: 404 });
 const signedOut = () => new UpstreamError('unauthorized', 'nobody has signed in');
@@ -33,9 +33,10 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
     client: { listPage: lists, getRecord: fails } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     store: {
+      numberAt: async () => 0,
       currentNumber: async () => 1,
-      openGap: async ({ reason }) => void opened.push(reason),
-      resolveGap: async () => {
+      openProblem: async ({ reason }) => void opened.push(reason),
+      endProblem: async () => {
         if (!canSave) throw new Error('the disk is full');
         return true;
       },
@@ -66,7 +67,7 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
         for (const kind of kinds) await expect(read(kind)).rejects.toThrow();
         now += 1_000;
       } while (now < until);
-      return opened.filter((reason) => reason === 'upstream_unavailable');
+      return opened.filter((reason) => reason === 'unreachable');
     },
     /** Seconds in which nothing is to be read. */
     async idle(seconds: number): Promise<void> {
@@ -169,33 +170,6 @@ it('a wall clock that is set back does not hide that the service is unreachable'
   expect(unreachableSince()).toBe(1_000_000);
 });
 
-it('half a minute without an answer is a gap, once', async () => {
-  const { fail } = reader();
-  expect(await fail(0, silent)).toEqual([]);
-  expect(await fail(60_000, silent)).toEqual(['upstream_unavailable']);
-});
-
-it.each([
-  ['as it answers again after half a minute', 3, 30, ['upstream_unavailable']],
-  ['not where it answers again sooner', 3, 20, []],
-  ['not where one request failed among good ones, and nothing was to be read for a while', 1, 60, []],
-])('an outage that no request met at its end is a gap %s', async (_, failures, seconds, gaps) => {
-  const { failTimes, pass, answer } = reader();
-  await failTimes(failures);
-  pass(seconds);
-  expect(await answer()).toEqual(gaps);
-  expect(await answer()).toEqual([]);
-});
-
-it('an answer that nobody can use ends a row of failures, so that one more among good ones is no outage', async () => {
-  const { fail, failTimes, pass, answer } = reader();
-  await failTimes(3);
-  await fail(0, unreadable, ['vendor']);
-  await fail(0, silent, ['vendor']);
-  pass(60);
-  expect(await answer()).toEqual([]);
-});
-
 it('credentials that are rejected, or were never tried, are not tried every few seconds by looks', async () => {
   const { fail, pass, isLookDue } = reader();
   pass(60);
@@ -227,30 +201,6 @@ it('a service that refuses the credentials answers: neither is it away, nor was 
   const { fail } = reader();
   expect(await fail(120_000, refusing, ['policy'])).toEqual([]);
   expect(await fail(0, silent, ['vendor'])).toEqual([]);
-});
-
-it('one that goes away after it refused the credentials is away all the same, each time', async () => {
-  const { fail } = reader();
-  await fail(10_000, refusing);
-  expect(await fail(120_000, silent)).toEqual(['upstream_unavailable']);
-  await fail(10_000, refusing);
-  expect(await fail(120_000, silent)).toEqual(['upstream_unavailable']);
-});
-
-it('who holds no credentials asks nobody, and learns nothing of the service', async () => {
-  const { fail, lacksCredentials, audited } = reader();
-  expect(await fail(120_000, signedOut)).toEqual([]);
-  expect(lacksCredentials()).toBe(true);
-  // Not as an answer of the service.
-  expect(audited).toEqual(KINDS.map(() => 'unusable'));
-  await fail(0, refusing);
-  expect(lacksCredentials()).toBe(false);
-});
-
-it('a record that fails for ever says nothing of a service whose lists answer', async () => {
-  const { fail, silentSince } = reader({ listsAnswer: true });
-  expect(await fail(120_000, broken, ['risk_assessment'])).toEqual([]);
-  expect(silentSince()).toBeNull();
 });
 
 it('policies that cannot be read do not make vendors wait after a time in which nothing was to be read', async () => {
@@ -288,9 +238,10 @@ function unnamedReader() {
     client: { getRecord } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     store: {
+      numberAt: async () => 0,
       currentNumber: async () => state.number,
-      openGap: async ({ reason }) => void opened.push(reason),
-      resolveGap: async () => true,
+      openProblem: async ({ reason }) => void opened.push(reason),
+      endProblem: async () => true,
       audit: async () => 0,
     },
     clock: { wall: () => 0, steady: () => 0, marginMs: () => 5, sleep: async () => undefined },
@@ -415,9 +366,10 @@ function looker() {
     client: { listPage } as unknown as ComplianceClient,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     store: {
+      numberAt: async () => 0,
       currentNumber: async () => 1,
-      openGap: async () => undefined,
-      resolveGap: async () => true,
+      openProblem: async () => undefined,
+      endProblem: async () => true,
       audit: async () => 0,
     },
     clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
@@ -450,4 +402,45 @@ it.each([
   state.answerTo = (query) => (query === undefined ? null : error);
   expect(await looks()).toEqual([null, null, null]);
   expect(state.asked).toBe(4);
+});
+
+it.each<[string, () => Promise<never>]>([
+  ['fails each request', () => Promise.reject(silent())],
+  ['answers nothing', () => new Promise<never>(() => undefined)],
+])('an idle API that %s, from just after a look, is told to be unreachable within 15 s', async (_, fails) => {
+  const clock = new HeldClock();
+  let falls = false;
+  let told = false;
+  const listPage = async (_kind: Kind, _page: number, { onSend }: CallOptions) => {
+    await onSend?.();
+    if (falls) await fails();
+    const moment = { steady: clock.steady(), wall: clock.wall() };
+    return { objects: [], meta: {}, began: moment, ended: moment };
+  };
+  const upstream = createUpstream({
+    client: { listPage } as unknown as ComplianceClient,
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+    store: {
+      numberAt: async () => 0,
+      currentNumber: async () => 1,
+      openProblem: async () => undefined,
+      endProblem: async () => true,
+      audit: async () => 0,
+    },
+    clock,
+    random: () => 1,
+    signal: new AbortController().signal,
+    onReachability: () => {
+      told = unreachableSince(upstream.health(), clock.steady()) !== null;
+    },
+  });
+  await upstream.page('policy', 1, 'scan');
+  falls = true;
+  const from = clock.steady();
+  while (!told && clock.steady() - from < 60_000) {
+    if (upstream.isLookDue(lookEveryMs(60))) void upstream.look();
+    await clock.advance(1_000);
+  }
+  // The rest is for a heartbeat.
+  expect(clock.steady() - from).toBeLessThanOrEqual(12_000);
 });

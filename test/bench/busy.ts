@@ -34,7 +34,7 @@ const EVENTS_A_RECORD = 10;
 export async function measureBacklog({ size, say, main }: BusyOptions): Promise<void> {
   await inFolder(async (database) => {
     await fill(database, size);
-    const look = looking(database, "SELECT count FROM event_counts WHERE state = 'pending'");
+    const look = looking(database, "SELECT count(*) FROM events WHERE state = 'pending'");
     const mirror = await startMirror(database, {}, main === undefined ? {} : { main });
     const seconds = await report(mirror, say, `${size} events wait`, look, (pending) => pending < GROUP);
     say(
@@ -53,8 +53,8 @@ export async function measureFullSync({ size, say, main }: BusyOptions): Promise
       const look = looking(database, 'SELECT count(*) FROM vendors');
       const seconds = await report(mirror, say, `${size} vendors are listed`, look, (held) => held >= size);
       say(`  held after ${seconds.toFixed(0)} s: ${Math.round(size / seconds)}/s`);
-      const gaps = looking(database, "SELECT count(*) FROM gaps WHERE reason = 'downtime'");
-      say(`  gaps for a standstill of our own: ${gaps()}`);
+      const problems = looking(database, "SELECT count(*) FROM problems WHERE reason = 'downtime'");
+      say(`  problems for a standstill of our own: ${problems()}`);
     });
   } finally {
     api.kill('SIGTERM');

@@ -16,6 +16,7 @@ const POINTERS = { policy: ['policyId'], risk_assessment: ['id'], vendor: ['vend
 const RULES: ProvisionalRules = {
   eventsOnly: false,
   toleranceMs: 300_000,
+  guardPercent: 20,
   pointers: POINTERS,
   timing: TIMING,
 };
@@ -77,16 +78,14 @@ async function measured(store: Store, run: string, idOf: (n: number) => string):
     };
     await timed('accept', () => store.accept({ events, unusable: [] }, now, TIMING));
     await timed('process', async () => {
-      for (;;) {
-        const claimed = await store.claimEvents(`${run}-${group}`, GROUP, 60_000, now);
-        if (claimed.length === 0) return;
-        await store.applyEvents(claimed, RULES, now);
-        await store.releaseEvents(claimed);
+      const turn = { limit: GROUP, rules: RULES, retryDelaysMs: [] };
+      while ((await store.processPending(turn, now)).isFull) {
+        // Until nothing is pending.
       }
     });
     const objects = [...new Set(events.map(({ recordId }) => recordId!))].map((id) => ({
       id,
-      data: { vendorId: id, name: `As read ${group}`, status: 'approved' },
+      json: JSON.stringify({ vendorId: id, name: `As read ${group}`, status: 'approved' }),
     }));
     const read = {
       number: await store.currentNumber(),
@@ -96,7 +95,7 @@ async function measured(store: Store, run: string, idOf: (n: number) => string):
     };
     await timed('read', () =>
       store.applyReads('vendor', objects, read, {
-        cause: 'refetch',
+        cause: { cause: 'refetch', causeId: null },
         syncRunId: null,
         timing: TIMING,
         pointers: POINTERS,

@@ -17,7 +17,7 @@ const ROUNDS = 25;
 const FLOOR_MS = 1;
 
 /** What these show is read anew once a second, and kept until then: asked more often, nothing would be measured. */
-const KEPT = new Set(['/', '/metrics', '/api/status', '/sync-runs']);
+const KEPT = new Set(['/', '/metrics', '/api/status', '/syncs']);
 const KEPT_MS = 1_100;
 const KEPT_ROUNDS = 9;
 
@@ -27,25 +27,9 @@ const paths = ({ events, records }: Size): string[] => {
   const event = LAST_EVENT(events);
   const record = `ven_${String(Math.floor(records / 6)).padStart(7, '0')}`;
   const half = Math.floor(events / 2);
-  const plain = [
-    '/',
-    '/metrics',
-    '/api/status',
-    '/sign-in',
-    '/openapi.json',
-    '/sync-runs',
-    '/audit',
-    '/rejections',
-  ];
-  const numbered = [
-    '/gaps',
-    '/gaps?show=resolved',
-    '/quarantine',
-    '/quarantine/9',
-    '/sync-runs/9',
-    '/rejections/9',
-  ];
-  const lists = ['gaps', 'gaps?open=true', 'sync-runs', 'sync-runs/9', 'quarantine', 'rejections', 'audit'];
+  const plain = ['/', '/metrics', '/api/status', '/sign-in', '/openapi.json', '/syncs', '/audit'];
+  const numbered = ['/syncs/9', '/deliveries/rejection:9'];
+  const lists = ['problems', 'problems?state=resolved', 'syncs', 'syncs/9', 'audit'];
   const filters = [
     ...[
       '',
@@ -53,7 +37,7 @@ const paths = ({ events, records }: Size): string[] => {
       'state=processed',
       'state=pending',
       'state=ignored',
-      'state=discarded',
+      'state=dismissed',
       'kind=policy',
     ],
     // What no event fits, or one of the oldest, is the dearest to look for.
@@ -65,7 +49,7 @@ const paths = ({ events, records }: Size): string[] => {
     ],
     ...['kind=policy&type=nobody', 'kind=policy&state=ignored', 'kind=vendor&state=failed&type=nobody'],
     ...[`record_id=${record}`, `record_id=${record}&state=failed`, `record_id=${record}&type=nobody`],
-    ...[`after=${half}`, `after=${half}&type=nobody`, `after=${half}&kind=policy&state=discarded`],
+    ...['', '&type=nobody', '&kind=policy&state=dismissed'].map((more) => `after=${half}.0.0.0.0${more}`),
   ];
   const deliveries = [
     ...['', 'outcome=accepted', 'outcome=rejected', 'outcome=quarantined', 'type=vendor.updated'],
@@ -92,25 +76,18 @@ const paths = ({ events, records }: Size): string[] => {
       'unverified=yes',
       'unverified=no',
     ],
-    ...[`after=0.${record}`, `after=0.${record}&deleted=yes`, 'search=vendor&deleted=yes'],
-    ...[
-      'search=endor',
-      'search=nowhere',
-      'status=approved',
-      'field=owner=nobody',
-      'order=name',
-      'order=changed',
-    ],
+    ...[`after=${record}`, `after=${record}&deleted=yes`, 'search=vendor&deleted=yes'],
+    ...['search=endor', 'search=nowhere', 'status=approved', 'field=owner=nobody', 'order=changed'],
     ...['search=vendor&unverified=yes', 'search=ven_0&deleted=yes', 'deleted=yes&unverified=yes'],
   ];
   return [
     ...plain,
     ...numbered,
     ...lists.map((list) => `/api/${list}`),
-    ...filters.map((filter) => `/events?${filter}`),
-    ...filters.map((filter) => `/api/events?${filter}`),
-    ...['', '/api'].flatMap((side) => deliveries.map((filter) => `${side}/deliveries?${filter}`)),
-    ...['', '/api'].flatMap((side) => [`${side}/events/${event}`, `${side}/records/vendor/${record}`]),
+    ...['', '/api'].flatMap((side) =>
+      [...filters, ...deliveries].map((filter) => `${side}/deliveries?${filter}`),
+    ),
+    ...['', '/api'].flatMap((side) => [`${side}/deliveries/${event}`, `${side}/records/vendor/${record}`]),
     ...records_.map((filter) => `/records/vendor?${filter}`),
     ...[`/api/records/vendor/${record}/history`, '/api/records/policy?search=policy+1'],
     ...['/api/changes?after=0', `/api/changes?after=${half}`, '/api/snapshot', '/api/snapshot?kind=vendor'],

@@ -9,9 +9,10 @@ const PROBE = new URL('./probe.js', import.meta.url).href;
 
 export const MAIN = here('../../dist/src/main.js');
 export const BASELINE = here('./baseline.ts');
+export const NAIVE = here('./naive.ts');
 
 /** A token of our own: signing in by a link is for people. */
-const OPS_TOKEN = 'bench-operator-0123456789';
+const OPS_TOKEN = 'bench-operator-0123456789-0123456';
 
 /** As probe.js tells it. */
 export interface Usage {

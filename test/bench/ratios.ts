@@ -8,6 +8,7 @@ import type { LoadOrder, LoadReport } from './load.ts';
 import {
   askOperators,
   BASELINE,
+  NAIVE,
   portIn,
   type ServerProcess,
   startMirror,
@@ -24,13 +25,15 @@ const WARM_UP = 20_000;
 const MEASURED = 30_000;
 
 /** `accept`: the processor is paused, so nothing but taking deliveries in is counted. */
-export type Contender = 'baseline' | 'accept' | 'mirror';
-const CONTENDERS: readonly Contender[] = ['baseline', 'accept', 'mirror'];
+export type Contender = 'baseline' | 'naive' | 'accept' | 'mirror';
+const CONTENDERS: readonly Contender[] = ['baseline', 'naive', 'accept', 'mirror'];
 
 export interface Run {
   /** User and system time of the whole server process, per request. */
   cpuUs: number;
   perSecond: number;
+  /** Until the backlog is empty. */
+  processedPerSecond: number;
   p50Ms: number;
   p99Ms: number;
   /** What was still to be mirrored when the last answer came, as seconds of arrivals. */
@@ -46,7 +49,7 @@ export interface RatioOptions {
 
 /** Rounds interleaved, so that what else the machine does meets all of them alike. */
 export async function measureRatios(options: RatioOptions): Promise<Record<Contender, Run>> {
-  const runs: Record<Contender, Run[]> = { baseline: [], accept: [], mirror: [] };
+  const runs: Record<Contender, Run[]> = { baseline: [], naive: [], accept: [], mirror: [] };
   for (let round = 1; round <= options.rounds; round++) {
     for (const contender of CONTENDERS) {
       const run = await measure(contender, options.main === undefined ? {} : { main: options.main });
@@ -55,7 +58,12 @@ export async function measureRatios(options: RatioOptions): Promise<Record<Conte
       options.say(`  round ${round} ${contender.padEnd(8)} ${figures}`);
     }
   }
-  return { baseline: medians(runs.baseline), accept: medians(runs.accept), mirror: medians(runs.mirror) };
+  return {
+    baseline: medians(runs.baseline),
+    naive: medians(runs.naive),
+    accept: medians(runs.accept),
+    mirror: medians(runs.mirror),
+  };
 }
 
 /** One server from its start to its end. */
@@ -69,8 +77,10 @@ export async function measure(
   let server: ServerProcess | null = null;
   try {
     let port: number;
-    if (contender === 'baseline') {
-      server = startProcess(BASELINE, [], {});
+    const isOurs = contender === 'accept' || contender === 'mirror';
+    if (!isOurs) {
+      const script = contender === 'naive' ? NAIVE : BASELINE;
+      server = startProcess(script, [], { DATABASE_URL: `file:${database}` });
       port = portIn(await server.line('Baseline: '));
     } else {
       const mirror = await startMirror(database, {}, options);
@@ -78,7 +88,7 @@ export async function measure(
       port = mirror.port;
       if (contender === 'accept') await askOperators(mirror, '/api/pause', {});
     }
-    const backlog = contender === 'baseline' ? null : new Backlog(database);
+    const backlog = isOurs ? new Backlog(database) : null;
     const order = { port, connections: CONNECTIONS, records: RECORDS };
 
     await prepare(load, { ...order, run: 'warm', count: WARM_UP });
@@ -89,7 +99,9 @@ export async function measure(
     const before = await server.usage();
     const report = await fire(load);
     const left = backlog?.count() ?? 0;
+    const answeredAt = performance.now();
     if (contender === 'mirror') await backlog?.empty();
+    const emptySeconds = (performance.now() - answeredAt) / 1_000;
     const after = await server.usage();
     backlog?.close();
 
@@ -100,6 +112,7 @@ export async function measure(
     return {
       cpuUs: ((after.cpuMs - before.cpuMs) * 1000) / MEASURED,
       perSecond,
+      processedPerSecond: MEASURED / (report.seconds + emptySeconds),
       p50Ms: report.p50Ms,
       p99Ms: report.p99Ms,
       backlogSeconds: left / perSecond,
@@ -120,7 +133,7 @@ export class Backlog {
 
   constructor(path: string) {
     this.#db = new Database(path, { readonly: true });
-    this.#count = this.#db.prepare("SELECT count FROM event_counts WHERE state = 'pending'").pluck();
+    this.#count = this.#db.prepare("SELECT count(*) FROM events WHERE state = 'pending'").pluck();
   }
 
   count(): number {
@@ -164,6 +177,7 @@ function medians(runs: readonly Run[]): Run {
   return {
     cpuUs: of('cpuUs'),
     perSecond: of('perSecond'),
+    processedPerSecond: of('processedPerSecond'),
     p50Ms: of('p50Ms'),
     p99Ms: of('p99Ms'),
     backlogSeconds: of('backlogSeconds'),

@@ -30,9 +30,8 @@ export async function fillStored(folder: string, name: string, { events, records
       WHEN i % 3 = 1 THEN 'policy.updated' ELSE 'risk.assessed' END, ${at}, 0,
       CASE i % 3 WHEN 0 THEN 'vendor' WHEN 1 THEN 'policy' ELSE 'risk_assessment' END,
       printf('%s_%07d', CASE i % 3 WHEN 0 THEN 'ven' WHEN 1 THEN 'pol' ELSE 'risk' END, i % ${third}), ${at}, ${at},
-      CASE WHEN i % 97 = 0 THEN 'failed' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'discarded' ELSE 'processed' END, 0, ${at}, NULL,
+      CASE WHEN i % 97 = 0 THEN 'failed' WHEN i % 1009 = 5 THEN 'ignored' WHEN i = 11 THEN 'dismissed' ELSE 'processed' END, 0, ${at}, NULL,
       printf('{"id":"evt_%09d","type":"vendor.updated","data":{"vendorId":"x","note":"%0200d"}}', i, i) FROM n;
-    UPDATE event_counts SET count = (SELECT count(*) FROM events WHERE events.state = event_counts.state);
     UPDATE counter SET value = ${events + records};
     COMMIT;`);
   for (const [kind, table, prefix] of [
@@ -49,14 +48,14 @@ export async function fillStored(folder: string, name: string, { events, records
       COMMIT;`);
   }
   db.exec(`BEGIN;
-    ${numbers(records)} INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
-      SELECT i + 1, 'vendor', printf('ven_%07d', i % ${third}), 'update', '{"status":"a"}', '{"status":"b"}', 'full sync:1', ${at} FROM n;
-    ${numbers(records / 10)} INSERT INTO gaps (kind, record_id, reason, opened_at, resolved_at, number)
+    ${numbers(records)} INSERT INTO changes (seq, kind, record_id, operation, before, after, data, cause, at)
+      SELECT i + 1, 'vendor', printf('ven_%07d', i % ${third}), 'update', '{"status":"a"}', '{"status":"b"}', '{}', 'sync', ${at} FROM n;
+    ${numbers(records / 10)} INSERT INTO problems (kind, record_id, reason, opened_at, resolved_at, number)
       SELECT 'vendor', printf('ven_%07d', i), 'failed_event', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, i FROM n;
     ${numbers(records / 10)} INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sync', 'ok' FROM n;
-    ${numbers(records / 10)} INSERT INTO quarantine (received_at, reason, t, body, body_sha256, released_at)
-      SELECT ${at}, 'invalid_json', '1', CAST('{' AS BLOB), printf('%064d', i), CASE WHEN i % 5 = 0 THEN ${at} END FROM n;
-    ${numbers(1_000)} INSERT INTO rejections (at, reason, t, bytes, header, network, times) SELECT ${at}, 'no_match', '1', 480, 't=1', '', 1 FROM n;
+    ${numbers(records / 10)} INSERT INTO rejections (received_at, outcome, reason, t, body, bytes, body_sha256, dismissed_at)
+      SELECT ${at}, 'quarantined', 'invalid_json', '1', CAST('{' AS BLOB), 1, printf('%064d', i), CASE WHEN i % 5 = 0 THEN ${at} END FROM n;
+    ${numbers(1_000)} INSERT INTO rejections (received_at, outcome, reason, t, bytes, header) SELECT ${at}, 'rejected', 'no_match', '1', 480, 't=1' FROM n;
     ${numbers(records / 10)} INSERT INTO sync_runs (kind, reason, started_at, finished_at, outcome, number, began_at)
       SELECT 'vendor', 'timer', ${at}, ${at}, 'complete', i, i FROM n;
     COMMIT;`);

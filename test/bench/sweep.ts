@@ -46,7 +46,7 @@ export async function measureSweep({ size, say, main }: BusyOptions): Promise<vo
       await ended(database, round);
       passes.push(await loop.pass());
       const { cpuMs } = await mirror.usage();
-      await askOperators(mirror, '/api/sync-runs', { kind: 'vendor' });
+      await askOperators(mirror, '/api/syncs', { kinds: ['vendor'] });
       const seconds = await ended(database, round + 1);
       syncs.push({ seconds, cpuSeconds: ((await mirror.usage()).cpuMs - cpuMs) / 1_000 });
     }
@@ -86,7 +86,7 @@ async function filled(mirror: Mirror, database: string, size: number): Promise<T
   const seconds = await asked(
     database,
     `SELECT (julianday('now') - julianday(started_at)) * 86400 FROM sync_runs
-     WHERE kind = 'vendor' AND (SELECT live FROM record_counts WHERE kind = 'vendor') >= ?`,
+     WHERE kind = 'vendor' AND (SELECT count(*) FROM vendors) >= ?`,
     size,
   );
   return { seconds, cpuSeconds: ((await mirror.usage()).cpuMs - cpuMs) / 1_000 };

@@ -10,15 +10,15 @@ import { startService } from '../../src/service/service.ts';
 import { eventually } from '../convergence/service.ts';
 import { header, nowSeconds, SECRET } from '../receive/sign.ts';
 
-export const OLGA = 'olga-operates-with-this-token';
-export const RITA = 'rita-reads-with-this-token-only';
+export const OLGA = 'olga-operates-with-this-token-alone';
+export const RITA = 'rita-reads-with-this-token-and-only-reads';
 
 /** The service as it runs, with a small compliance service before it that holds vendors and nothing else. */
 export interface RealService {
   opsUrl: string;
   /** By id; what is taken out is gone upstream. */
   vendors: Map<string, Record<string, unknown>>;
-  /** From now on no request upstream is answered, so that a full sync can be watched. */
+  /** From now on no request for a page is answered, so that a full sync can be watched; looks whether anybody answers are. */
   hold(): void;
   /** Answers one, once there is one. */
   answerOne(): Promise<void>;
@@ -26,12 +26,6 @@ export interface RealService {
   release(): void;
   /** A signed delivery; resolves with its event's id once it is acknowledged. */
   deliver(type: string, data: Record<string, unknown>): Promise<string>;
-  /** The last of them once more. */
-  redeliver(): Promise<void>;
-  /** One that nobody signed who knows the secret. */
-  forge(type: string, data: Record<string, unknown>): Promise<{ id: string }>;
-  /** One that is rightly signed and no event. */
-  deliverUnusable(): Promise<void>;
   /** The tokens' file from now on. */
   writeTokens(text: string): void;
   stop(): Promise<void>;
@@ -59,7 +53,7 @@ export async function startRealService(): Promise<RealService> {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     };
     response.once('close', () => held?.delete(go));
-    if (held === null) go();
+    if (held === null || url.searchParams.get('perPage') !== String(PAGE_SIZE)) go();
     else held.add(go);
   });
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
@@ -80,11 +74,10 @@ export async function startRealService(): Promise<RealService> {
     }),
     logger: pino({ level: 'silent' }),
   });
-  let last = { id: '', body: '' };
-  const send = async (body: string, secret: string, answer: number) => {
+  const send = async (body: string, answer: number) => {
     const response = await fetch(`${service.receiverUrl}/webhooks`, {
       method: 'POST',
-      headers: { 'x-webhook-signature': header(nowSeconds(), body, secret) },
+      headers: { 'x-webhook-signature': header(nowSeconds(), body, SECRET) },
       body,
     });
     if (response.status !== answer) throw new Error(`the delivery was answered ${response.status}`);
@@ -105,19 +98,10 @@ export async function startRealService(): Promise<RealService> {
       for (const go of waiting) go();
     },
     async deliver(type, data) {
-      last = eventOf(type, data);
-      await send(last.body, SECRET, 202);
-      return last.id;
+      const { id, body } = eventOf(type, data);
+      await send(body, 202);
+      return id;
     },
-    async redeliver() {
-      await send(last.body, SECRET, 200);
-    },
-    async forge(type, data) {
-      const event = eventOf(type, data);
-      await send(event.body, 'f'.repeat(32), 401);
-      return event;
-    },
-    deliverUnusable: () => send('[]', SECRET, 400),
     writeTokens,
     async stop() {
       await service.stop();

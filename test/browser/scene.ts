@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import Database from 'better-sqlite3';
 import type { Kind } from '../../src/compliance/kinds.ts';
-import { noDeliveries } from '../../src/ops/traffic.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { type Harness, incoming, NOTHING_SYNCED, opsHarness } from '../ops/harness.ts';
+import { failPending, showPending } from '../support/pending.ts';
 
 /** Names of nobody: invented, like everything said about them. */
 const VENDORS = [
@@ -28,28 +28,29 @@ const RULES = {
   pointers: { policy: ['policyId', 'id'], risk_assessment: ['id'], vendor: ['vendorId', 'id'] },
   eventsOnly: false,
   toleranceMs: 300_000,
+  guardPercent: 20,
   timing: TIMING,
 };
 
 /** A service in the middle of its day, with one of everything that a page can show. Returns the ids it made. */
-export async function fillDay(h: Harness): Promise<{ pending: number; synced: number; quarantined: number }> {
+export async function fillDay(h: Harness): Promise<{ synced: number; quarantined: number }> {
   await fillRecords(h);
   const synced = await fillSyncRuns(h);
   await fillEvents(h);
   await fillTraffic(h);
-  await h.store.openGap(
+  const silence = { reason: 'silence', kind: null, recordId: null } as const;
+  await h.store.openProblem(silence, 'no delivery since 2026-11-01T09:12:00Z', h.now());
+  await h.store.endProblem(silence, h.now());
+  await h.store.openProblem(
     { reason: 'downtime', kind: null, recordId: null },
     'the service was not running for 212 s',
     h.now(),
   );
-  await h.store.resolveGap({ reason: 'downtime', kind: null, recordId: null }, h.now());
-  await h.store.openGap(
-    { reason: 'unresolved', kind: 'risk_assessment', recordId: 'risk_01HV8Z' },
+  await h.store.openProblem(
+    { reason: 'unknown_record', kind: 'risk_assessment', recordId: 'risk_01HV8Z' },
     'GET /risk-assessments/risk_01HV8Z: 404',
     h.now(),
   );
-  await h.store.openGap({ reason: 'silence', kind: null, recordId: null }, null, h.now());
-  await h.store.resolveGap({ reason: 'silence', kind: null, recordId: null }, h.now());
   await h.store.accept(
     {
       events: [],
@@ -82,8 +83,8 @@ export async function fillDay(h: Harness): Promise<{ pending: number; synced: nu
     h.now(),
   );
   await h.store.audit({ actor: 'service', action: 'token_refresh', outcome: 'ok', target: 'oauth' }, h.now());
-  const pending = await h.hold('vendor', ['ven_old_1', 'ven_old_2', 'ven_old_3']);
-  return { pending, synced, quarantined: 1 };
+  await h.hold('vendor', ['ven_old_1', 'ven_old_2', 'ven_old_3']);
+  return { synced, quarantined: 1 };
 }
 
 /**
@@ -107,7 +108,13 @@ export async function goodHour(): Promise<Harness> {
       const progress = { ...NOTHING_SYNCED, pages: 1, seen: records.length, unchanged: records.length };
       await h.store.finishSyncRun(
         id,
-        { outcome: 'complete', error: null, progress, differences: NO_DIFFERENCES },
+        {
+          outcome: 'complete',
+          error: null,
+          progress,
+          differences: NO_DIFFERENCES,
+          listed: kind !== 'risk_assessment',
+        },
         h.now(),
       );
       await h.store.noteAccess(kind, 'key', 'read', h.now());
@@ -125,11 +132,7 @@ export async function goodHour(): Promise<Harness> {
     last = { accepted: events.length, duplicate: minute % 4 === 3 ? 1 : 0 };
     await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
     await h.store.accept({ events: events.slice(0, last.duplicate), unusable: [] }, h.now(), TIMING);
-    await h.store.applyEvents(
-      await h.store.claimEvents('scene', events.length, 60_000, h.now()),
-      RULES,
-      h.now(),
-    );
+    await showPending(h.store, h.now(), RULES);
     const row = (what: string, times: number, ms = 0) => ({
       minute: new Date(began + (minute + 1) * 60_000 - ((began + 60_000) % 60_000)).toISOString(),
       what,
@@ -157,7 +160,6 @@ export async function goodHour(): Promise<Harness> {
   database.pragma('wal_checkpoint(TRUNCATE)');
   database.close();
   h.live.startedAt = began;
-  h.live.deliveries.last_minute = { ...noDeliveries(), ...last };
   h.live.secrets = [{ position: 1, registration: 'wh_1', lastUsedAt: Date.now() }];
   return h;
 }
@@ -197,9 +199,10 @@ function goodEvent(h: Harness, name: string, draw: number) {
   });
 }
 
-async function beat(h: Harness): Promise<void> {
+/** The service writes its heartbeat now. */
+export async function beat(h: Harness, eventsOnly = false): Promise<void> {
   await h.store.beat(h.now(), {
-    eventsOnly: false,
+    eventsOnly,
     settleMs: 10_000,
     fullSyncMs: 3_600_000,
     unreachable: false,
@@ -231,10 +234,10 @@ async function fillRecords(h: Harness): Promise<void> {
   const renamed = { name: 'Alder Analytics Ltd', status: 'approved', contact: { email: 'new@0.example' } };
   await h.store.applyReads(
     'vendor',
-    [{ id: 'ven_0', data: { id: 'ven_0', ...renamed } }],
+    [{ id: 'ven_0', json: JSON.stringify({ id: 'ven_0', ...renamed }) }],
     { number: await h.store.currentNumber(), beganAt: steady, endedAt: steady, endedWall: wall },
     {
-      cause: 'sync:3',
+      cause: { cause: 'sync', causeId: '3' },
       syncRunId: null,
       timing: { settleMs: 0 },
       pointers: { policy: ['id'], risk_assessment: ['id'], vendor: ['id'] },
@@ -274,7 +277,7 @@ async function fillSyncRuns(h: Harness): Promise<number> {
         : { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
     await h.store.finishSyncRun(
       fullSync.id,
-      { outcome: 'complete', error: null, progress, differences },
+      { outcome: 'complete', error: null, progress, differences, listed: kind !== 'risk_assessment' },
       h.now(),
     );
     synced = fullSync.id;
@@ -326,16 +329,13 @@ async function fillEvents(h: Harness): Promise<void> {
   });
   await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
   await h.store.accept({ events: events.slice(0, 1), unusable: [] }, h.now(), TIMING);
-  const claimed = await h.store.claimEvents('scene', 60, 60_000, h.now());
-  await h.store.applyEvents(claimed.slice(0, 5), RULES, h.now());
-  const error = 'data holds no id where one is looked for';
-  for (const event of claimed.slice(5))
-    await h.store.deferEvent({ event, retryAtMs: null, error }, h.now(), TIMING);
+  await showPending(h.store, h.now(), { ...RULES, limit: 5 });
+  await failPending(h.store, h.now(), 'data holds no id where one is looked for');
 }
 
 async function fillTraffic(h: Harness): Promise<void> {
   const now = Math.floor(Date.now() / 60_000) * 60_000;
-  const rows = Array.from({ length: 1440 }, (_, back) => {
+  const rows = Array.from({ length: 60 }, (_, back) => {
     const minute = new Date(now - back * 60_000).toISOString();
     const busy = Math.max(0, Math.round(30 + 22 * Math.sin(back / 190) + 9 * Math.sin(back * 2.3)));
     const row = (what: string, times: number, ms = 0) => ({
@@ -356,7 +356,6 @@ async function fillTraffic(h: Harness): Promise<void> {
     ];
   }).flat();
   await h.store.addTraffic(rows, now - 25 * 3_600_000);
-  h.live.deliveries.last_minute = { ...noDeliveries(), accepted: 31, duplicate: 2 };
   h.live.secrets = [
     { position: 1, registration: null, lastUsedAt: Date.now() - 70_000 },
     { position: 2, registration: null, lastUsedAt: null },

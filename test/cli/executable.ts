@@ -10,7 +10,6 @@ import type { Asked } from './resident.ts';
 /** The built executable: what users run, not what the tests' own loader makes of the sources. */
 const MAIN = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url));
 const RESIDENT = fileURLToPath(new URL('./resident.ts', import.meta.url));
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface Finished {
   code: number | null;
@@ -98,22 +97,13 @@ export interface Running {
 }
 
 /** Starts a command that runs until it is stopped. */
-export function start(args: readonly string[], settings: Record<string, string> = {}): Running {
-  return run([process.execPath, MAIN, ...args], settings, tmpdir());
-}
-
-/** The same by a script of package.json, as it is: nothing is built before. */
-export function startScript(name: string, settings: Record<string, string> = {}): Running {
-  return run(['npm', 'run', '--ignore-scripts', name], settings, ROOT);
-}
-
-function run(
-  [program, ...args]: [string, ...string[]],
-  settings: Record<string, string>,
-  cwd: string,
+export function start(
+  args: readonly string[],
+  settings: Record<string, string> = {},
+  cwd = tmpdir(),
 ): Running {
   if (!existsSync(MAIN)) throw new Error('dist/src/main.js is missing: run "npm run build" first');
-  const child = spawn(program, args, {
+  const child = spawn(process.execPath, [MAIN, ...args], {
     cwd,
     env: environment(settings),
     stdio: ['pipe', 'pipe', 'pipe'],

@@ -1,12 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openStore } from '../../src/store/open.ts';
-import { PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
-import { eventually } from '../convergence/service.ts';
 import { eventBody, header, nowSeconds } from '../receive/sign.ts';
 import { cli, type Running, start } from './executable.ts';
 
@@ -52,7 +48,7 @@ describe('beside a running service', () => {
   }
 
   async function firstRecord(kind: string): Promise<{ id: string; name: string }> {
-    const { out } = await cli(['records', 'list', kind, '--limit', '1', '--json'], settings);
+    const { out } = await cli(['records', kind, '--limit', '1', '--json'], settings);
     return JSON.parse(out).items[0];
   }
 
@@ -62,76 +58,77 @@ describe('beside a running service', () => {
       .poll(async () => (await cli(['sync', '--wait'], settings)).code, { timeout: 60_000 })
       .toBe(0);
     await expect.poll(async () => (await cli(['status', '--check'], settings)).code).toBe(0);
+    const now = () => new Date().toISOString();
+    // The next heartbeat notes the verdict.
+    await expect
+      .poll(async () => (await cli(['status', '--check', '--at', now()], settings)).code, { timeout: 30_000 })
+      .toBe(0);
+    expect((await cli(['status', '--at', now()], settings)).out).toMatch(
+      /^known_only at 20[\s\S]*\nKIND [\s\S]*\nvendor +in_sync +yes +[1-9]\d* [\s\S]*SHA-256 of the records +[0-9a-f]{64}\n/,
+    );
+    for (const at of ['2020-01-01', '2999-01-01']) {
+      const { code, err } = await cli(['status', '--at', at], settings);
+      expect([code, err]).toEqual([2, expect.stringContaining('cannot be told')]);
+    }
     const { id } = await firstRecord('vendor');
     await mutate({ kind: 'vendor', op: 'update', id, fields: { name: 'Renamed in silence' } });
-    const { code, out } = await cli(['sync', '--kind', 'vendor', '--wait'], settings);
+    const { code, out } = await cli(['sync', 'vendor', '--wait'], settings);
     expect(code).toBe(3);
-    expect(out).toMatch(/Sync run \d+ of vendor: complete, \d+ seen/);
-    expect(out).toContain('differences: 0 missing, 0 extra, 1 different, 1 repaired');
+    expect(out).toMatch(/\n *\d+ +vendor +complete /);
+    expect(out).toContain('0 new, 0 deleted upstream, 1 different; 1 repaired');
+    expect(out).toMatch(new RegExp(`\n${id} +different +.*name.* yes\n`));
     expect(JSON.parse((await cli(['records', 'show', 'vendor', id, '--json'], settings)).out).name).toBe(
       'Renamed in silence',
     );
     const history = JSON.parse((await cli(['records', 'history', 'vendor', id, '--json'], settings)).out);
     expect(history.items[0]).toMatchObject({ operation: 'update', after: { name: 'Renamed in silence' } });
-    expect(history.items[0].cause).toMatch(/^sync:\d+$/);
-    expect((await cli(['sync-runs', 'list'], settings)).out).toContain('complete');
+    expect(history.items[0].cause).toBe('sync');
+    const run = /\n *(\d+) +vendor +complete /.exec(out)![1]!;
+    expect((await cli(['sync', 'show', run], settings)).out).toContain('1 different; 1 repaired');
+    expect((await cli(['sync', 'list', 'kind=vendor'], settings)).out).not.toContain('policy');
   });
 
-  it('one record is read again on demand', async () => {
+  it('one record is read again on demand, also one of a kind whose records have no address of their own', async () => {
     const { id } = await firstRecord('vendor');
     await mutate({ kind: 'vendor', op: 'update', id, fields: { name: 'Renamed again' } });
-    expect((await cli(['refetch', 'vendor', id], settings)).out).toContain('1 record will be read again now');
-    await expect
-      .poll(async () => (await firstRecord('vendor')).name, { timeout: 60_000 })
-      .toBe('Renamed again');
+    const vendor = await cli(['sync', 'vendor', id, '--wait'], settings);
+    expect(vendor).toMatchObject({ code: 0, out: expect.stringContaining(`${id}: confirmed by the API`) });
+    expect((await firstRecord('vendor')).name).toBe('Renamed again');
+    const policy = await firstRecord('policy');
+    await mutate({ kind: 'policy', op: 'redraft', id: policy.id });
+    expect((await cli(['sync', 'policy', policy.id, '--wait'], settings)).code).toBe(0);
+    expect((await cli(['records', 'show', 'policy', policy.id], settings)).out).toMatch(/\nstatus +draft\n/);
   });
 
-  it('a kind is read again on demand, policies too, which have no address of their own', async () => {
-    const { id } = await firstRecord('policy');
-    await mutate({ kind: 'policy', op: 'redraft', id });
-    expect((await cli(['refetch', 'policy'], settings)).out).toContain('All policies will be read again now');
-    const status = async () =>
-      JSON.parse((await cli(['records', 'show', 'policy', id, '--json'], settings)).out).status;
-    await expect.poll(status, { timeout: 60_000 }).toBe('draft');
-    // The full sync that reads a single one names who asked.
-    expect((await cli(['refetch', 'policy', id], settings)).code).toBe(0);
-    await expect
-      .poll(async () => (await cli(['sync-runs', 'list'], settings)).out, { timeout: 60_000 })
-      .toContain('operator:first-start+refetch');
+  it('an id that the API does not know is not waited for: its problem is named', async () => {
+    const { code, err } = await cli(['sync', 'risk_assessment', 'risk_nobody', '--wait'], settings);
+    expect(code).toBe(3);
+    const id = /“problems show (\d+)”/.exec(err)![1]!;
+    expect((await cli(['problems'], settings)).out).toMatch(
+      /\n *\d+ +unknown_record +problems resolve \d+ +risk_assessment +risk_nobody/,
+    );
+    expect((await cli(['problems', 'show', id], settings)).out).toContain('risk_nobody');
+    const asked = await cli(['problems', 'resolve', id], settings);
+    expect(asked.code).toBe(2);
+    const [, digest] = new RegExp(`problems resolve ${id} --digest (\\w+)`).exec(asked.err)!;
+    expect((await cli(['problems', 'resolve', id, '--digest', 'another'], settings)).code).toBe(1);
+    const done = await cli(['problems', 'resolve', id, '--digest', digest!], settings);
+    expect(done).toMatchObject({ code: 0, err: '' });
+    expect((await cli(['problems', 'state=resolved', 'reason=unknown_record'], settings)).out).toContain(
+      'risk_nobody',
+    );
   });
 
-  it('the status names the process and where its page is', async () => {
-    const status = JSON.parse((await cli(['status', '--json'], settings)).out);
-    expect(status.service.pid).toBe(service.child.pid);
-    expect((await fetch(`${status.service.ops_url}/livez`)).status).toBe(200);
-    expect(status.kinds).toHaveLength(3);
-  });
-
-  it('the status has one form, beside the service and through its listener', async () => {
-    const store = await openStore(settings['DATABASE_URL']!);
-    const learned = {
-      kind: 'vendor',
-      path: 'a.b',
-      eventId: 'evt_1',
-      recordId: 'ven_1',
-      isUsed: true,
-    } as const;
-    await store.learnPointer(learned, { wall: Date.now(), steady: Date.now() });
-    await store.close();
-    const statusBeside = async () => JSON.parse((await cli(['status', '--json'], settings)).out);
-    // What a service tells may be a second old.
-    await expect.poll(async () => (await statusBeside()).learned_pointers).toHaveLength(1);
-    const beside = await statusBeside();
-    const away = {
-      OPS_URL: beside.service.ops_url,
-      OPS_TOKEN: readFileSync(join(directory, 'ops-token'), 'utf8').trim(),
-    };
-    const statusThrough = async () => JSON.parse((await cli(['status', '--json'], away)).out);
-    const through = await statusThrough();
-    expect(Object.keys(through).sort()).toEqual(Object.keys(beside).sort());
-    expect(Object.keys(through.service)).toEqual(Object.keys(beside.service));
-    expect(through.learned_pointers).toEqual(beside.learned_pointers);
-    expect(beside.learned_pointers[0].setting).toMatch(/^ID_POINTERS_VENDOR=a\.b,/);
+  it('records are found by a text, by status and by any field of their data', async () => {
+    const { id, name } = await firstRecord('vendor');
+    const found = async (...words: string[]) =>
+      JSON.parse((await cli(['records', 'vendor', ...words, '--json'], settings)).out).items as {
+        id: string;
+      }[];
+    expect((await found(name)).map((each) => each.id)).toEqual([id]);
+    const { data } = JSON.parse((await cli(['records', 'show', 'vendor', id, '--json'], settings)).out);
+    expect((await found(`name=${data.name}`)).map((each) => each.id)).toEqual([id]);
+    expect(await found('status=nothing-has-it')).toEqual([]);
   });
 
   it('a delivery is followed as it comes, and one that is rejected is found by its own id', async () => {
@@ -151,117 +148,34 @@ describe('beside a running service', () => {
       type: 'ledger.closed',
     });
     expect(await follower.stop()).toBe(0);
-    const found = await cli(['deliveries', 'list', '--search', 'evt_lost', '--json'], settings);
-    const [{ number, ...lost }] = JSON.parse(found.out).items;
+    const found = await cli(['deliveries', 'evt_lost', '--json'], settings);
+    const [{ id, ...lost }] = JSON.parse(found.out).items;
+    expect((await cli(['deliveries', 'state=rejected', '--json'], settings)).out).toBe(found.out);
     expect(lost).toMatchObject({ outcome: 'rejected', address: '127.0.0.1' });
-    const shown = await cli(['deliveries', 'show', `rejection:${number}`], settings);
+    const shown = await cli(['deliveries', 'show', id], settings);
     expect(shown.out).toContain('"evt_lost"');
+    expect(shown.out).toMatch(/^WRONG +wrong secret: /);
     expect((await cli(['deliveries', 'show', 'evt_taken'], settings)).out).toMatch(/state +ignored/);
-    expect((await cli(['deliveries', 'show', 'quarantine:99'], settings)).code).toBe(1);
+    const absent = await cli(['deliveries', 'show', 'evt_never', 'type=ledger.closed'], settings);
+    expect(absent.out).toMatch(/never reached us.*\n(.*\n)*.*last accepted ledger.closed: evt_taken at /);
+    expect((await cli(['deliveries', 'show', 'rejection:99'], settings)).code).toBe(1);
     expect((await cli(['resume'], settings)).code).toBe(0);
-    expect((await cli(['audit', 'list'], settings)).out).toMatch(/ resume +ok/);
-  });
-
-  it('a change without the token that the service has made says how to have one made again', async () => {
-    const file = join(directory, 'ops-token');
-    renameSync(file, `${file}.gone`);
-    expect(await cli(['pause'], settings)).toMatchObject({
-      code: 2,
-      err: expect.stringContaining('restart it, and it makes that file again'),
-    });
-    renameSync(`${file}.gone`, file);
-  });
-
-  it('more deliveries than a page holds are followed all, each once, in the order in which they came', async () => {
-    const url = (await service.line('Deliveries: ')).replace('Deliveries: ', '');
-    const ids = Array.from({ length: PAGE_LIMIT_MAX + 20 }, (_, n) => `burst_${n}`);
-    const post = async (id: string) => {
-      const body = eventBody({ id, type: 'ledger.closed', data: {} });
-      const headers = { 'x-webhook-signature': header(nowSeconds(), body, settings['WEBHOOK_SECRETS']!) };
-      expect((await fetch(url, { method: 'POST', headers, body })).status).toBe(202);
-    };
-    for (let from = 0; from < ids.length; from += 20) {
-      await Promise.all(ids.slice(from, from + 20).map(post));
-    }
-    const follower = start(['deliveries', 'follow', '--since', '2026-01-01', '--search', 'burst_'], settings);
-    const told: string[] = [];
-    createInterface({ input: follower.child.stdout! }).on('line', (line) => told.push(line));
-    await eventually('every delivery', async () =>
-      ids.every((id) => told.some((line) => line.includes(` ${id} `))),
-    );
-    expect(await follower.stop()).toBe(0);
-    // Again only where its event has moved on.
-    const first = [
-      ...new Map(told.map((line) => [/burst_\d+/.exec(line)![0], line.split(' ')[0]!] as const).toReversed()),
-    ];
-    expect(first).toHaveLength(ids.length);
-    expect(first.map(([, at]) => at)).toEqual(
-      first
-        .map(([, at]) => at)
-        .toSorted()
-        .toReversed(),
-    );
-  });
-
-  it.each([[['serve']], [['migrate']]])('a second %j exits 2 and names the first', async (args) => {
-    const { code, err } = await cli(args, settings);
-    expect(code).toBe(2);
-    expect(err).toContain(String(service.child.pid));
+    expect((await cli(['audit', 'action=resume', '--since', '1h'], settings)).out).toMatch(/ resume +-/);
   });
 
   it('pausing goes through the service, and so does resuming', async () => {
-    const status = JSON.parse((await cli(['status', '--json'], settings)).out);
     expect((await cli(['pause'], settings)).code).toBe(0);
-    expect((await fetch(`${status.service.ops_url}/api/pause`, { method: 'POST' })).status).toBe(401);
-    expect((await cli(['status'], settings)).out).toMatch(
-      /The mirror is paused; .* Since \d{4}-\d\d-\d\dT[\d:.]+Z\.\n/,
-    );
+    const { out } = await cli(['status'], settings);
+    expect(out).toMatch(/^action_required since \d{4}-\d\d-\d\dT[\d:.]+Z: The mirror is paused/);
+    expect(out).toContain('Command: resume');
     expect((await cli(['resume'], settings)).out).toBe('Resumed.\n');
   });
 
-  it('what is asked for while it is paused is said to wait, and is not waited for', async () => {
-    const { id } = await firstRecord('vendor');
-    expect((await cli(['pause'], settings)).code).toBe(0);
-    expect((await cli(['refetch', 'vendor', id], settings)).out).toContain('read again after "resume"');
-    const { code, out, err } = await cli(['sync', '--kind', 'vendor', '--wait'], settings);
-    expect({ code, out }).toEqual({ code: 1, out: 'Asked for: vendor; it begins after "resume"\n' });
-    expect(err).toContain('the mirror is paused');
-    expect((await cli(['resume'], settings)).code).toBe(0);
-  });
-
-  it.each([
-    [['events', 'retry', 'a/../b']],
-    [['events', 'discard', 'e1']],
-    [['quarantine', 'release', '1']],
-    [['deletions', 'approve', '1']],
-    [['deletions', 'approve', '999']],
-  ])('%j of what is not there exits 1 and says so', async (args) => {
-    const { code, err } = await cli(args, settings);
-    expect(code).toBe(1);
-    expect(err).toMatch(/^compliance-mirror: no (event|delivery|deletions)/);
-  });
-
   it('a token that the service does not know is refused with what to do', async () => {
-    const stranger = { ...settings, OPS_TOKENS: 'me:operate:not-the-right-token-at-all' };
+    const stranger = { ...settings, OPS_TOKENS: 'me:operate:not-the-right-token-at-all-of-thirt' };
     const { code, err } = await cli(['pause'], stranger);
     expect(code).toBe(1);
     expect(err).toContain('OPS_TOKENS');
-    // The database is here, and so the kinds are shown all the same.
-    const status = await cli(['status'], stranger);
-    expect(status).toMatchObject({ code: 0, err: expect.stringContaining('OPS_TOKENS') });
-    expect(status.out).toContain('COMPLETE THROUGH');
-  });
-
-  it('a token that may only read is not even tried', async () => {
-    const { code, err } = await cli(['pause'], { ...settings, OPS_TOKENS: 'me:read:a-token-that-may-read' });
-    expect(code).toBe(2);
-    expect(err).toContain('operate');
-  });
-
-  it('of several tokens one that may change things is taken', async () => {
-    const known = readFileSync(join(directory, 'ops-token'), 'utf8').trim();
-    const OPS_TOKENS = `me:read:a-token-that-may-read,her:operate:${known}`;
-    expect(await cli(['resume'], { ...settings, OPS_TOKENS })).toMatchObject({ code: 0 });
   });
 });
 

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { integerBetween, parseDuration, parseKinds, sinceOption } from '../../src/cli/options.ts';
+import { integerBetween, parseDuration, sinceOption } from '../../src/cli/options.ts';
 
 describe('a length of time', () => {
   it.each([
@@ -39,18 +39,4 @@ describe('a whole number', () => {
       expect(() => parse(text)).toThrow(InvalidArgumentError);
     },
   );
-});
-
-describe('kinds of records', () => {
-  it('come one by one or with commas, each once', () => {
-    expect(parseKinds('policy, vendor', undefined)).toEqual(['policy', 'vendor']);
-    expect(parseKinds('risk_assessment', parseKinds('policy,risk_assessment', undefined))).toEqual([
-      'policy',
-      'risk_assessment',
-    ]);
-  });
-
-  it.each(['policies', 'Policy', '', 'policy,,vendor'])('%j is refused', (text) => {
-    expect(() => parseKinds(text, undefined)).toThrow(InvalidArgumentError);
-  });
 });

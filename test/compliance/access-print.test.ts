@@ -6,7 +6,7 @@ const { compliance } = loadConfig({
   COMPLIANCE_BASE_URL: 'https://api.example/v1',
   COMPLIANCE_API_KEY: 'a-key-of-the-tests',
   WEBHOOK_SECRETS: 'a-secret-that-signs-nothing',
-  OPS_TOKENS: 'tester:operate:access-print-operator-0123',
+  OPS_TOKENS: 'tester:operate:access-print-operator-0123-of-thirt',
 });
 
 it('the print of one key is another one once the database has begun another life, and only then', () => {

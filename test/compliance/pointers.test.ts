@@ -2,9 +2,11 @@ import { describe, expect, it } from 'vitest';
 import {
   assessmentsNamedIn,
   type IdPointers,
+  idLines,
   type JsonObject,
   recordContentIn,
   recordIdIn,
+  recordIdOf,
 } from '../../src/compliance/pointers.ts';
 
 const POINTERS: IdPointers = {
@@ -29,6 +31,18 @@ describe('what a record shows of itself stands where its id was found', () => {
     expect(recordIdIn(document, 'policy', POINTERS)).toBe(id);
     expect(recordContentIn(document, 'policy', POINTERS)).toEqual(content);
   });
+});
+
+it.each([
+  ['0D5F1A52-6A1C-4F3E-9B1D-2F0C6A7B8C9D', '0d5f1a52-6a1c-4f3e-9b1d-2f0c6a7b8c9d'],
+  ['0D5F1A526A1C4F3E9B1D2F0C6A7B8C9D', '0D5F1A526A1C4F3E9B1D2F0C6A7B8C9D'],
+  ['0D5F1A52-6A1C-4F3E-9B1D-2F0C6A7B8C9D ', '0D5F1A52-6A1C-4F3E-9B1D-2F0C6A7B8C9D '],
+  ['VEN-1', 'VEN-1'],
+])('an id is kept as it is, and a UUID without its case: %s', (given, kept) => {
+  for (const kind of ['policy', 'risk_assessment', 'vendor'] as const)
+    expect(recordIdIn({ id: given }, kind, POINTERS)).toBe(kept);
+  expect(assessmentsNamedIn({ id: 'v', riskAssessmentId: given }, 'vendor', POINTERS)).toEqual([kept]);
+  expect(idLines(`# complete\n${given.trim()}\n`)).toEqual([recordIdOf(given.trim())]);
 });
 
 it('a number is an id of the record itself and of the records it names alike', () => {

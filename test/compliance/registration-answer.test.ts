@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { placesOfTexts, reasonIn, registrationIn, secretAt } from '../../src/compliance/registration.ts';
+import { messageIn, placesOfTexts, registrationIn, secretAt } from '../../src/compliance/registration.ts';
 
 const S = 'whsec_0123456789abcdef';
 
@@ -110,64 +110,30 @@ describe('the answer to a registration', () => {
   });
 });
 
-describe('the reason of a registration that was turned away', () => {
-  const asked = JSON.stringify({
-    url: 'https://mirror.example.com/webhooks',
-    events: ['risk_assessments_all.*'],
-  });
+describe('the message of an error', () => {
+  const asked = JSON.stringify({ events: ['risk_assessments_all.*'] });
   test.each<[string, unknown, string | null]>([
+    ['of a problem', { title: 'Bad', detail: 'url must be public', code: 'x' }, 'url must be public'],
+    ['in a list', { errors: [{ field: 'events', message: 'unknown' }] }, 'unknown'],
+    ['in an error object', { error: { message: 'no such event' } }, 'no such event'],
+    ['of OAuth', { error: 'invalid_client', error_description: 'no such client' }, 'no such client'],
     [
-      'a problem',
-      { title: 'Bad', detail: 'url must be public', code: 'validation_failed', instance: null },
-      'Bad; url must be public; validation_failed',
+      'with what we asked for',
+      { message: 'no risk_assessments_all.* here' },
+      'no risk_assessments_all.* here',
     ],
-    ['nested errors', { errors: [{ field: 'events', message: 'unknown' }] }, 'unknown; events'],
-    [
-      'the usual names of its fields',
-      { error: 'a', error_description: 'b', reason: 'c', description: 'd', type: 'e', path: 'f', param: 'g' },
-      'a; b; c; d; e; f; g',
-    ],
-    ['what only has the name of a code', { message: 'no', code: 'A b', type: 'a B' }, 'no'],
-    ['an error object', { error: { message: 'no such event' } }, 'no such event'],
-    [
-      'what we asked for',
-      { message: 'risk_assessments_all.* selects nothing' },
-      'risk_assessments_all.* selects nothing',
-    ],
-    [
-      'the registration that is there already',
-      { message: 'exists', existing: { id: 'w1', secret: S } },
-      'exists',
-    ],
-    [
-      'secrets in its words',
-      { message: `${S} and 0123456789abcdef exist`, secret: 'short one' },
-      '[hidden] and [hidden] exist',
-    ],
-    [
-      'a short secret in its words',
-      { message: 'exists with pass word', signingKey: 'pass word' },
-      'exists with [hidden]',
-    ],
-    [
-      'a short secret far from its words',
-      { message: 'pass word', a: { b: { c: { d: { e: { key: 'pass word' } } } } } },
-      '[hidden]',
-    ],
-    ['no words', { secret: S }, null],
-    ['empty words', { message: ' ' }, null],
-    ['an empty secret', { message: 'no such event', secret: '' }, 'no such event'],
-    ['a text alone', 'no such event', 'no such event'],
-    ['a list of texts', { errors: ['x'], message: ['one', 'two'] }, 'one; two'],
-  ])('%s', (_, body, reason) => {
-    expect(reasonIn(JSON.stringify(body), asked)).toBe(reason);
+    ['with what may be a secret', { message: `${S} and 0123456789abcdef` }, '[hidden] and [hidden]'],
+    ['beside a secret', { message: 'exists', existing: { id: 'w1', secret: S } }, 'exists'],
+    ['that is none', { secret: S }, null],
+    ['that is empty', { message: ' ' }, null],
+    ['that is all', 'no such event', 'no such event'],
+  ])('%s', (_, body, message) => {
+    expect(messageIn(JSON.stringify(body), asked)).toBe(message);
   });
 
-  test('is the text where that is not JSON, without what could be a secret, and never a page or a part of JSON', () => {
-    expect(reasonIn(`Not\n  allowed [yet]:\n  ${S}\n`, asked)).toBe('Not allowed [yet]: [hidden]');
-    expect(reasonIn('no '.repeat(1000), asked)).toHaveLength(500);
-    expect(reasonIn('<html>no</html>', asked)).toBeNull();
-    expect(reasonIn('{"message":"cut', asked)).toBeNull();
-    expect(reasonIn('', asked)).toBeNull();
+  test('is the text where that is not JSON, and never a page or a part of JSON', () => {
+    expect(messageIn(`Not\n  allowed [yet]:\n  ${S}\n`)).toBe('Not allowed [yet]: [hidden]');
+    expect(messageIn('no '.repeat(1000))).toHaveLength(200);
+    for (const answer of ['<html>no</html>', '{"message":"cut', '']) expect(messageIn(answer)).toBeNull();
   });
 });

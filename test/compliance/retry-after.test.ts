@@ -4,7 +4,7 @@ import {
   MAX_RETRY_AFTER_MS,
   parseHttpDate,
   parseRetryAfter,
-} from '../../src/compliance/transport.ts';
+} from '../../src/compliance/gate.ts';
 
 const now = Date.UTC(2026, 0, 5, 12, 0, 0);
 

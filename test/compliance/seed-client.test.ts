@@ -278,12 +278,14 @@ describe('deliveries signed by openssl', () => {
     const parsed = parseEnvelope(body, { pointers: idPointers, t: String(T_SECONDS) });
     expect(parsed).toMatchObject({
       ok: true,
-      event: {
-        type,
-        known: true,
-        kind: kindOfType(type),
-        recordId: RECORDS[type] ?? RECORDS[type.split('.')[0]!],
-      },
+      events: [
+        {
+          type,
+          known: true,
+          kind: kindOfType(type),
+          recordId: RECORDS[type] ?? RECORDS[type.split('.')[0]!],
+        },
+      ],
     });
   });
 

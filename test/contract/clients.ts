@@ -32,13 +32,13 @@ const now = () => ({ wall: Date.now(), steady: Math.round(performance.now()) });
 export async function connect(sandbox: Sandbox, way: Way, scopes = 'read,write'): Promise<Connection> {
   const folder = mkdtempSync(join(tmpdir(), 'contract-client-'));
   const key = randomBytes(32);
-  const { application, serviceAccounts } = sandbox.oauth;
+  const { application, serviceAccounts } = sandbox.options.oauth;
   const holder = way === 'service_account' ? serviceAccounts[0]! : application;
   const config = loadConfig({
     DATABASE_URL: `file:${join(folder, 'mirror.db')}`,
     COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
     COMPLIANCE_AUTH: way,
-    COMPLIANCE_API_KEY: sandbox.apiKeys[0],
+    COMPLIANCE_API_KEY: sandbox.options.apiKeys[0],
     COMPLIANCE_AUTH_URL: sandbox.url,
     COMPLIANCE_CLIENT_ID: holder.id,
     COMPLIANCE_CLIENT_SECRET: holder.secret,

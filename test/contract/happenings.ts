@@ -19,7 +19,7 @@ const STEPS: Record<EventType, readonly { kind: Kind; op: string }[]> = {
   'vendor.added': [],
   'vendor.updated': [{ kind: 'vendor', op: 'update' }],
   'vendor.assessed': [{ kind: 'vendor', op: 'assess' }],
-  'vendor.removed': [{ kind: 'vendor', op: 'remove' }],
+  'vendor.removed': [{ kind: 'vendor', op: 'delete' }],
 };
 
 const COLLECTIONS = { policy: '/v1/policies', risk: '/v1/risk-assessments', vendor: null } as const;
@@ -44,7 +44,7 @@ export async function makeHappen(type: EventType, url: string, authorization: st
   const fields = { name: `For ${type}` };
   const path = COLLECTIONS[family];
   let id: string;
-  if (path === null) id = (await mutate({ kind: 'vendor', op: 'add', fields })).id;
+  if (path === null) id = (await mutate({ kind: 'vendor', op: 'create', fields })).id;
   else {
     const { data } = await post(path, fields, { authorization });
     id = data.policyId ?? data.id!;

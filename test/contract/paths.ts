@@ -64,10 +64,10 @@ export const STEPS: readonly Step[] = [
     ['assess', 'under_review', 'approved', 'vendor.assessed'],
     ['assess', 'approved', 'approved', 'vendor.assessed'],
     ['suspend', 'approved', 'suspended', 'vendor.updated'],
-    ['remove', 'prospective', null, 'vendor.removed'],
-    ['remove', 'under_review', null, 'vendor.removed'],
-    ['remove', 'approved', null, 'vendor.removed'],
-    ['remove', 'suspended', null, 'vendor.removed'],
+    ['delete', 'prospective', null, 'vendor.removed'],
+    ['delete', 'under_review', null, 'vendor.removed'],
+    ['delete', 'approved', null, 'vendor.removed'],
+    ['delete', 'suspended', null, 'vendor.removed'],
   ]),
 ];
 

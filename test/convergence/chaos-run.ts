@@ -124,7 +124,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     while (underWay.size > 0) await Promise.all(underWay);
     options.tell(`${options.mutations} mutations, the last delivery is made; asking for a full sync`);
     const quietSince = performance.now();
-    await service.post('/api/sync-runs');
+    await service.post('/api/syncs');
 
     let comparison = compare(service.database, upstream.records, named);
     let resolvedAfterMs: number | null = null;

@@ -3,12 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import pino from 'pino';
-import { startSandbox } from '../../sandbox/sandbox.ts';
-import type { ShapesPatch } from '../../sandbox/shapes.ts';
+import type { Verdict } from '../../src/mirror/problems.ts';
+import { isWell } from '../../src/ops/verdict.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { startService } from '../../src/service/service.ts';
 import { freePorts } from '../support/ports.ts';
+import { startShapedUpstream } from '../support/shaped-upstream.ts';
+import type { ShapesPatch } from '../support/shapes.ts';
 
 /**
  * One shape of the upstream against the real service, over real HTTP, in this process: records are there and change, events
@@ -18,14 +20,14 @@ import { freePorts } from '../support/ports.ts';
 export const KINDS = ['policy', 'risk_assessment', 'vendor'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** What must come of a kind. `set` is also what the gap must name; null: no setting mends it, and the gap says so. */
-export type Expected = 'mirrored' | { gap: RegExp; set: Readonly<Record<string, string>> | null };
+/** What must come of a kind. `set` is also what the problem must name; null: no setting mends it, and the problem says so. */
+export type Expected = 'mirrored' | { problem: RegExp; set: Readonly<Record<string, string>> | null };
 
 export interface Shape {
   name: string;
   shapes: ShapesPatch;
   /**
-   * Left out: mirrored. `guided`: nobody has said what must be set; what the gaps name is, one after the other, until
+   * Left out: mirrored. `guided`: nobody has said what must be set; what the problems name is, one after the other, until
    * everything is mirrored.
    */
   expected?: Partial<Record<Kind, Expected>> | 'guided';
@@ -45,10 +47,7 @@ export interface Cell {
 const API_KEY = 'matrix-api-key-0123456789';
 const OPS_TOKEN = 'matrix-operator-token-0123456789';
 const SIGNING_SECRET = 'matrix-signing-secret-0123456789';
-const IN_SYNC = 'in_sync';
 const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
-const STATE = { policy: 'policies', risk_assessment: 'riskAssessments', vendor: 'vendors' } as const;
-const ID_FIELDS = { policy: 'policyId', risk_assessment: 'id', vendor: 'id' } as const;
 
 /** Of each listed kind: more than two pages. */
 const RECORDS = 12;
@@ -71,13 +70,13 @@ interface Row {
 }
 
 interface Look {
-  verdict: string;
+  verdict: Verdict;
   rows: Row[];
-  gaps: string[];
+  problems: string[];
 }
 
-/** What the sandbox holds of a kind: names and statuses by id. */
-type Held = ReadonlyMap<string, { name: string; status: string }>;
+/** What the service holds of a kind, by id. */
+type Held = ReadonlyMap<string, Record<string, unknown>>;
 
 async function request(url: string, body?: unknown, token?: string): Promise<unknown> {
   const response = await fetch(url, {
@@ -96,12 +95,9 @@ async function request(url: string, body?: unknown, token?: string): Promise<unk
 export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]> {
   const numbered = (name: string) =>
     Array.from({ length: RECORDS }, (_, index) => ({ name: `${name} ${index}` }));
-  const sandbox = await startSandbox({
-    port: 0,
+  const upstream = await startShapedUpstream(shapes, {
     apiKeys: [API_KEY],
-    seedNumber: 7,
     seed: { policies: numbered('Policy'), riskAssessments: [], vendors: numbered('Vendor') },
-    shapes,
   });
   const directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-matrix-'));
   const [port, opsPort] = await freePorts(2);
@@ -112,7 +108,7 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
     OPS_TOKENS: `matrix:operate:${OPS_TOKEN}`,
     DATABASE_URL: `file:${database}`,
     WEBHOOK_SECRETS: SIGNING_SECRET,
-    COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
+    COMPLIANCE_BASE_URL: upstream.baseUrl,
     COMPLIANCE_API_KEY: API_KEY,
     COMPLIANCE_REQUESTS_PER_MINUTE: '60000',
     COMPLIANCE_PAGE_SIZE: String(PAGE_SIZE),
@@ -132,7 +128,7 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
   const lookAt = createLook(db);
   try {
     await request(
-      `${sandbox.url}/v1/webhooks`,
+      `${upstream.baseUrl}/webhooks`,
       {
         url: `http://127.0.0.1:${port}/webhooks`,
         events: ['policy.*', 'risk.*', 'vendor.*'],
@@ -143,8 +139,12 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
     );
     // A list that moves while it is read is no matter of its shape.
     while (!hasReadLists(db)) await pause();
-    await change(sandbox.url);
-    const held = await heldBy(sandbox.url);
+    await change(upstream.sandboxUrl);
+    const held = {
+      policy: upstream.held('policy'),
+      risk_assessment: upstream.held('risk_assessment'),
+      vendor: upstream.held('vendor'),
+    };
     const cells = KINDS.map(
       (kind): Cell => ({ kind, first: '', afterwards: '', loss: null, ok: true, said: '' }),
     );
@@ -156,7 +156,7 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
       const words = cells.map((cell) => {
         const look = lookAt(cell.kind);
         const differences = differencesOf(look.rows, held[cell.kind]);
-        if (look.verdict === IN_SYNC) cell.loss ??= differences;
+        if (isWell(look.verdict)) cell.loss ??= differences;
         return [cell.kind, wordOf(look, differences)] as const;
       });
       return words.find(([kind]) => kind === asked)![1];
@@ -182,7 +182,7 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
     }
     for (const cell of cells) await settle(cell, wanted(cell.kind));
     // Whoever looks at the table may ask for a full sync: what was lost is not to turn green by that.
-    await ops('/api/sync-runs', {});
+    await ops('/api/syncs', {});
     for (const until = performance.now() + STEADY_MS; performance.now() < until; await pause())
       stands('policy');
     for (const cell of cells) cell.first = await settle(cell, wanted(cell.kind));
@@ -195,7 +195,6 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
     if (Object.keys(remedies).length > 0) {
       await service.stop();
       service = await start(remedies);
-      await ops('/api/events/retry', { failed_for: 'no_record_id' });
       for (const cell of cells) {
         const want = wanted(cell.kind);
         const then = want !== MIRRORED && want.set === null ? want : MIRRORED;
@@ -210,7 +209,7 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
   } finally {
     db.close();
     await service.stop();
-    await sandbox.close();
+    await upstream.close();
     rmSync(directory, { recursive: true, force: true });
   }
 }
@@ -218,35 +217,19 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
 /** What happens upstream: of each kind something is made, changed and, where events tell of it, deleted. */
 async function change(sandboxUrl: string): Promise<void> {
   const control = (path: string, body: unknown) => request(`${sandboxUrl}/_sandbox/${path}`, body);
-  const mutate = async (kind: Kind, op: string, more: object) =>
-    ((await control('mutate', { kind, op, ...more })) as { id: string }).id;
-  const state = (await request(`${sandboxUrl}/_sandbox/state`)) as SandboxState;
+  const mutate = (kind: Kind, op: string, id: string, fields = {}) =>
+    control('mutate', { kind, op, id, fields });
   for (const kind of ['policy', 'vendor'] as const) {
-    const [first, second] = state[STATE[kind]].map((record) => record[ID_FIELDS[kind]]!);
-    await mutate(kind, 'update', { id: first, fields: { name: 'Changed' } });
-    await mutate(kind, 'delete', { id: second });
-    await mutate(kind, 'create', { fields: { name: 'Made' } });
+    await mutate(kind, 'update', `${kind}-0001`, { name: 'Changed' });
+    await mutate(kind, 'delete', `${kind}-0002`);
+    await mutate(kind, 'create', `${kind}-0099`, { name: 'Made' });
   }
-  for (const name of ['First', 'Second']) {
-    const id = await mutate('risk_assessment', 'create', { fields: { name } });
-    await mutate('risk_assessment', 'assess', { id, fields: { likelihood: 3 } });
+  for (const id of ['risk-0001', 'risk-0002']) {
+    await mutate('risk_assessment', 'create', id, { name: `Assessment ${id}` });
+    await mutate('risk_assessment', 'assess', id, { likelihood: 3 });
   }
-  const { quiet } = (await control('quiesce', {})) as { quiet: boolean };
+  const { quiet } = (await control('scenario', { name: 'stop', waitMs: PATIENCE_MS })) as { quiet: boolean };
   if (!quiet) throw new Error('the deliveries did not come to an end');
-}
-
-type SandboxState = Record<(typeof STATE)[Kind], Record<string, string>[]>;
-
-async function heldBy(sandboxUrl: string): Promise<Record<Kind, Held>> {
-  const state = (await request(`${sandboxUrl}/_sandbox/state`)) as SandboxState;
-  const of = (kind: Kind): Held =>
-    new Map(
-      state[STATE[kind]].map((record) => [
-        record[ID_FIELDS[kind]]!,
-        { name: record['name']!, status: record['status']! },
-      ]),
-    );
-  return { policy: of('policy'), risk_assessment: of('risk_assessment'), vendor: of('vendor') };
 }
 
 /** Whether the reading of each list that begins with the service has ended, however it did. */
@@ -274,13 +257,13 @@ function createLook(db: Database.Database): (kind: Kind) => Look {
     vendor: statementsOf('vendor'),
   };
   const open = db.prepare(
-    'SELECT reason, error FROM gaps WHERE resolved_at IS NULL AND (kind = ? OR kind IS NULL)',
+    'SELECT reason, error FROM problems WHERE resolved_at IS NULL AND (kind = ? OR kind IS NULL)',
   );
   return db.transaction((kind: Kind): Look => {
     const { verdict } = statements[kind].verdict.get() as Look;
     const rows = statements[kind].records.all() as Row[];
-    const gaps = open.all(kind) as { reason: string; error: string | null }[];
-    return { verdict, rows, gaps: gaps.map(({ reason, error }) => `${reason}: ${error ?? ''}`) };
+    const problems = open.all(kind) as { reason: string; error: string | null }[];
+    return { verdict, rows, problems: problems.map(({ reason, error }) => `${reason}: ${error ?? ''}`) };
   });
 }
 
@@ -293,8 +276,8 @@ function differencesOf(rows: readonly Row[], held: Held): string | null {
     const record = held.get(row.id);
     const words = row.status?.toLowerCase().replaceAll(' ', '_');
     if (record === undefined) found.push(`${row.id} is there`);
-    else if (record.name !== row.name) found.push(`${row.id} is called ${row.name}`);
-    else if (record.status !== words) found.push(`${row.id} is ${row.status}`);
+    else if (record['name'] !== row.name) found.push(`${row.id} is called ${row.name}`);
+    else if (record['status'] !== words) found.push(`${row.id} is ${row.status}`);
     else if (row.verified_at === null || row.unverified_since !== null) found.push(`${row.id} is unverified`);
   }
   return found.length === 0 ? null : found.slice(0, 3).join(', ');
@@ -304,7 +287,7 @@ const MIRRORED = 'mirrored';
 
 const isAllMirrored = (words: string) => words.split(' | ').every((word) => word === MIRRORED);
 
-/** Settings that open gaps say to set, and that are not set so yet; null: none. */
+/** Settings that open problems say to set, and that are not set so yet; null: none. */
 function namedIn(words: string, already: Readonly<Record<string, string>>): Record<string, string> | null {
   const named = [...words.matchAll(/set ((?:COMPLIANCE|ID_POINTERS)_[A-Z_]+)=(\S+)/g)]
     .map(([, name, value]) => [name!, value!] as const)
@@ -312,15 +295,15 @@ function namedIn(words: string, already: Readonly<Record<string, string>>): Reco
   return named.length === 0 ? null : Object.fromEntries(named);
 }
 
-function wordOf({ verdict, gaps }: Look, differences: string | null): string {
-  if (verdict === IN_SYNC) return differences === null ? MIRRORED : `LOSS: ${differences}`;
-  const why = gaps.length === 0 ? '' : `, ${gaps.join(' | ')}`;
+function wordOf({ verdict, problems }: Look, differences: string | null): string {
+  if (isWell(verdict)) return differences === null ? MIRRORED : `LOSS: ${differences}`;
+  const why = problems.length === 0 ? '' : `, ${problems.join(' | ')}`;
   return `${verdict}${why}${differences === null ? '' : ` (${differences})`}`;
 }
 
 function fits(word: string, expected: Expected): boolean {
   if (expected === MIRRORED) return word === MIRRORED;
-  return word !== MIRRORED && !word.startsWith('LOSS') && expected.gap.test(word);
+  return word !== MIRRORED && !word.startsWith('LOSS') && expected.problem.test(word);
 }
 
 /** What it comes to: as soon as that is what is expected, or once nothing more is to be waited for. */
@@ -344,8 +327,8 @@ function isAsExpected({ first, afterwards, loss }: Cell, expected: Expected): bo
 
 function saidOf(expected: Expected, guided: readonly string[]): string {
   if (expected === MIRRORED) return [...guided, MIRRORED].join(', ');
-  if (expected.set === null) return 'gap that says why';
-  return `gap, ${Object.keys(expected.set).join(', ')}, ${MIRRORED}`;
+  if (expected.set === null) return 'problem that says why';
+  return `problem, ${Object.keys(expected.set).join(', ')}, ${MIRRORED}`;
 }
 
 function saidOfWrong({ loss, first, afterwards }: Cell): string {

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { wayToVerify } from '../../src/backfill/backfill.ts';
 import { paceOf } from '../../src/backfill/full-sync.ts';
 import { lookEveryMs } from '../../src/backfill/upstream.ts';
-import { describeSyncRuns } from '../../src/cli/progress.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 
 const SETTLE_MS = 1_000;
@@ -72,42 +71,5 @@ describe('the pace of a full sync', () => {
     ],
   ])('is told %s', (_, input, pace) => {
     expect(paceOf(input, input.skipped, input.elapsedMs)).toEqual(pace);
-  });
-
-  it('is one line, with a bar where there is a terminal', () => {
-    const fullSync = {
-      id: 7,
-      kind: 'vendor' as const,
-      pages: 5,
-      seen: 500,
-      estimated_total: 2_000,
-      records_per_second: 50,
-      seconds_left: 90.2,
-      started_at: '2026-11-01T12:00:00.000Z',
-    };
-    expect(describeSyncRuns([fullSync], 41, true)).toBe(
-      '[#####...............] vendor: 500 of 2000 records, 5 pages, 50 records/s, budget 41, 90 s left',
-    );
-    const unknown = { ...fullSync, estimated_total: null, records_per_second: null, seconds_left: null };
-    expect(describeSyncRuns([unknown], 41, false)).toBe('vendor: 500 records, 5 pages, budget 41');
-  });
-
-  it.each([
-    [0.4, 'under 1 s'],
-    [59.3, '59 s'],
-    [119.3, '119 s'],
-    [7190, '2 h 0 min'],
-  ])('says of %d seconds %s, and never 60 minutes beside hours', (seconds_left, words) => {
-    const syncRun = {
-      id: 7,
-      kind: 'vendor' as const,
-      pages: 5,
-      seen: 500,
-      estimated_total: null,
-      records_per_second: null,
-      seconds_left,
-      started_at: '2026-11-01T12:00:00.000Z',
-    };
-    expect(describeSyncRuns([syncRun], 41, false)).toContain(`, ${words} left`);
   });
 });

@@ -18,7 +18,7 @@ interface SyncRun {
 const SHORTEST_PAUSE_MS = FULL_SYNC_BACKOFF.firstMs / 2 - 50;
 
 const policySyncRuns = async () =>
-  (await stage.get<{ items: SyncRun[] }>('/api/sync-runs?limit=100')).items
+  (await stage.get<{ items: SyncRun[] }>('/api/syncs?limit=100')).items
     .filter(({ kind }) => kind === 'policy')
     .reverse();
 
@@ -67,6 +67,6 @@ it('a resumed full sync ends with the list also where the service answers 404 be
     async () => (await policySyncRuns())[2]?.outcome === 'complete',
   );
   const [, resumed, next] = await policySyncRuns();
-  const gaps = (await stage.gaps()).map(({ reason }) => reason);
-  expect([gaps, resumed?.pages, next?.reason]).toEqual([[], 16, 'resumed']);
+  const problems = (await stage.problems()).map(({ reason }) => reason);
+  expect([problems, resumed?.pages, next?.reason]).toEqual([[], 16, 'resumed']);
 });

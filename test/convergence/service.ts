@@ -9,7 +9,7 @@ import { API_KEY, type IndependentUpstream } from '../support/independent-upstre
 import { SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
 import { freePorts } from '../support/ports.ts';
 
-const OPS_TOKEN = 'convergence-operator-0123456789';
+const OPS_TOKEN = 'convergence-operator-0123456789-of-thirt';
 
 export interface Service {
   /** Where deliveries go; the same after each start. */

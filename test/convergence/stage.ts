@@ -24,16 +24,17 @@ import { asOfLastHeartbeat } from '../support/simulated-now.ts';
 import { type Comparison, compare } from './compare.ts';
 import { LeapingClock } from './leaping-clock.ts';
 
-const OPS_TOKEN = 'convergence-operator-0123456789';
+const OPS_TOKEN = 'convergence-operator-0123456789-of-thirt';
 
-export interface GapSeen {
+export interface ProblemSeen {
   id: number;
   reason: string;
   kind: string | null;
   record_id: string | null;
   resolved_at: string | null;
-  attempts: number;
+  times: number;
   error: string | null;
+  digest: string;
 }
 
 /** The whole service in this process, over real HTTP and a real file, with time that can leap. */
@@ -53,8 +54,8 @@ export interface Stage {
   touchVendor(id: string): OutgoingEvent;
   /** Of each kind, as of the last heartbeat. `/api/status` asks the database's own time, for which the leaps are soon too far ahead. */
   verdicts(): Record<string, string>;
-  /** Every gap there ever was, newest first. */
-  gaps(): Promise<GapSeen[]>;
+  /** Every problem there ever was, newest first. */
+  problems(): Promise<ProblemSeen[]>;
   /** Lets time leap until `look` finds something; rejects after a while of real time. */
   leapUntil<T>(
     what: string,
@@ -148,7 +149,8 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
         db.close();
       }
     },
-    gaps: async () => (await stage.get<{ items: GapSeen[] }>('/api/gaps?limit=500')).items,
+    problems: async () =>
+      (await stage.get<{ items: ProblemSeen[] }>('/api/problems?state=all&limit=500')).items,
     async leapUntil(what, look, stepMs = 1_000) {
       const until = performance.now() + PATIENCE_MS;
       const { first, more, most } = BETWEEN_LOOKS_MS;

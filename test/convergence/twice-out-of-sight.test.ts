@@ -9,7 +9,7 @@ it('what lives throughout is not deleted where its path is lost twice and the wi
     const { upstream } = stage;
     const askedFor = (id: string) =>
       upstream.seen.filter(({ path }) => path.endsWith(`/vendors/${id}`)).length;
-    const ask = (id: string) => stage.post(`/api/records/vendor/${id}/refetch`);
+    const ask = (id: string) => stage.post('/api/syncs', { kind: 'vendor', ids: [id] });
     const held = (sql: string) => {
       const db = new DatabaseSync(stage.database, { readOnly: true, timeout: 5_000 });
       try {

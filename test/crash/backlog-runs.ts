@@ -59,7 +59,7 @@ async function fill(database: string, count: number): Promise<void> {
     for (const { body } of deliveries('backlog', count, RECORDS)) {
       const parsed = parseEnvelope(Buffer.from(body), { pointers: POINTERS, t: '1' });
       if (!parsed.ok) throw new Error(parsed.reason);
-      events.push(parsed.event);
+      events.push(...parsed.events);
       if (events.length === GROUP) await flush();
     }
     await flush();

@@ -81,11 +81,11 @@ export function inspect(database: string, ledger: Ledger): Findings {
         ),
       ),
       notAppliedOnce: rows<{ id: string }>(
-        `SELECT e.id FROM events e LEFT JOIN changes c ON c.cause = 'event:' || e.id WHERE e.state = 'processed'
+        `SELECT e.id FROM events e LEFT JOIN changes c ON c.cause = 'event' AND c.cause_id = e.id WHERE e.state = 'processed'
          GROUP BY e.id HAVING count(c.seq) <> 1`,
       ).map((row) => row.id),
       effectsWithoutMark: rows<{ n: number }>(
-        `SELECT count(*) AS n FROM changes WHERE cause NOT IN (SELECT 'event:' || id FROM events WHERE state = 'processed')`,
+        `SELECT count(*) AS n FROM changes WHERE cause <> 'event' OR cause_id NOT IN (SELECT id FROM events WHERE state = 'processed')`,
       )[0]!.n,
     };
   } finally {

@@ -35,7 +35,7 @@ export async function examine(
     return { found: 0, lost: promised.length, faults };
   }
   try {
-    if (!(await worksOff(database))) faults.push('events stay pending');
+    if (!(await workedOff(database))) faults.push('events stay pending');
     const tables = read(database);
     faults.push(...tables.faults);
     const found = promised.filter((id) => tables.events.has(id));
@@ -51,16 +51,21 @@ export async function examine(
   }
 }
 
-async function worksOff(database: string): Promise<boolean> {
+/** Whether the service that runs has processed all that it accepted. */
+export async function workedOff(database: string): Promise<boolean> {
   const until = performance.now() + PATIENCE_MS;
   while (performance.now() < until) {
-    const pending = withTables(database, (db) =>
-      db.prepare("SELECT count(*) AS n FROM events WHERE state = 'pending'").get(),
-    );
-    if (pending?.['n'] === 0) return true;
+    if (pendingIn(database) === 0) return true;
     await sleep(LOOK_EVERY_MS);
   }
   return false;
+}
+
+export function pendingIn(database: string): number {
+  const pending = withTables(database, (db) =>
+    db.prepare("SELECT count(*) AS n FROM events WHERE state = 'pending'").get(),
+  );
+  return Number(pending?.['n']);
 }
 
 function read(database: string) {
@@ -78,7 +83,7 @@ function read(database: string) {
     if (undone > 0) faults.push(`${undone} events are not done`);
     const twice = db
       .prepare(
-        "SELECT cause FROM changes WHERE cause LIKE 'event:%' GROUP BY kind, record_id, cause HAVING count(*) > 1",
+        "SELECT cause_id FROM changes WHERE cause = 'event' GROUP BY kind, record_id, cause_id HAVING count(*) > 1",
       )
       .all().length;
     if (twice > 0) faults.push(`${twice} events had their effect twice`);

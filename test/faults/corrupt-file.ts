@@ -1,13 +1,4 @@
-import {
-  closeSync,
-  copyFileSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, openSync, readFileSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { conclude, emptyRow, inFolder, type Row } from './row.ts';
@@ -61,8 +52,9 @@ export async function corruptFile(damages: readonly Damage[] = DAMAGE_NAMES): Pr
         row.faults.push(`${damage}: the damaged file was changed`);
       }
 
-      for (const suffix of ['', '-wal', '-shm']) rmSync(database + suffix, { force: true });
-      copyFileSync(copy, database);
+      const restore = startService({ database, command: ['restore', copy] });
+      if ((await restore.exited).code !== 0)
+        row.faults.push(`${damage}: the restore failed: ${restore.output()}`);
       await conclude(row, damage, sender, database);
       sender.close();
     });

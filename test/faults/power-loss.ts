@@ -2,10 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { pendingIn, workedOff } from './aftermath.ts';
 import { missingCompiler } from './means.ts';
 import { conclude, emptyRow, inFolder, type Row, skippedRow } from './row.ts';
 import { createSender } from './sender.ts';
-import { startService } from './service.ts';
+import { OPERATOR, startService } from './service.ts';
 
 const SOURCE = fileURLToPath(new URL('./forgetful-disk.c', import.meta.url));
 const CONTROL = new URL('./normal-synchronous.ts', import.meta.url).href;
@@ -15,14 +16,17 @@ export interface PowerLoss {
   after: readonly number[];
   /** Of the writes that were not flushed, how many reach the disk all the same. Percent. */
   keepPercent: number;
+  /** The power goes once all is processed. `asked`: and once the feed has shown what came of it. */
+  once?: 'processed' | 'asked';
   /** The control: the service with synchronous=NORMAL. It must lose events, or the model proves nothing. */
   control?: boolean;
 }
 
 /** Cuts the power under load: of what was written, only what was flushed is there afterwards. */
-export async function powerLoss({ after, keepPercent, control = false }: PowerLoss): Promise<Row> {
+export async function powerLoss({ after, keepPercent, once, control = false }: PowerLoss): Promise<Row> {
   const kept = keepPercent === 0 ? 'unflushed writes forgotten' : `${keepPercent} % of unflushed writes kept`;
-  const fault = control ? 'CONTROL, synchronous=NORMAL: power loss' : `power loss, ${kept}`;
+  const when = once === undefined ? '' : `, once all is ${once === 'asked' ? 'shown' : once}`;
+  const fault = control ? 'CONTROL, synchronous=NORMAL: power loss' : `power loss${when}, ${kept}`;
   const missing = missingCompiler();
   if (missing !== null) return skippedRow(fault, missing);
   const row = emptyRow(fault);
@@ -50,10 +54,16 @@ export async function powerLoss({ after, keepPercent, control = false }: PowerLo
         if (at === null) throw new Error(service.output());
         await sender.load(at.port, () => {
           if (sender.acknowledged.length < count) return false;
-          service.child.kill('SIGKILL');
+          if (once === undefined) service.child.kill('SIGKILL');
           return true;
         });
+        if (once !== undefined) {
+          await workedOff(database);
+          if (once === 'asked') await showChanges(at.opsUrl);
+          service.child.kill('SIGKILL');
+        }
         await service.exited;
+        if (once !== undefined) row.undone = (row.undone ?? 0) + pendingIn(join(durable, 'mirror.db'));
         await conclude(row, `after ${count}`, sender, join(durable, 'mirror.db'));
         sender.close();
       });
@@ -61,6 +71,13 @@ export async function powerLoss({ after, keepPercent, control = false }: PowerLo
   });
   if (control) judgeControl(row);
   return row;
+}
+
+async function showChanges(opsUrl: string): Promise<void> {
+  const headers = { authorization: `Bearer ${OPERATOR}` };
+  const answer = await fetch(`${opsUrl}/api/changes?after=0`, { headers });
+  if (answer.status !== 200) throw new Error(`the feed answered ${answer.status}: ${await answer.text()}`);
+  await answer.arrayBuffer();
 }
 
 /** Here a loss is what is wanted, and its consequences are no faults. */

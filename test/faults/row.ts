@@ -14,6 +14,8 @@ export interface Row {
   /** Deliveries that were answered 503. */
   turnedAway: number;
   note: string;
+  /** Accepted events that the fault has left without their effect. */
+  undone?: number;
   /** What went wrong; none: the row is as it should be. */
   faults: string[];
   skipped?: string;

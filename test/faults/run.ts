@@ -17,6 +17,8 @@ const CHECKS: Readonly<Record<string, () => Promise<Row>>> = {
   kill: () => killAtFlush(upTo(100)),
   'power-loss': () => powerLoss({ after: AFTER, keepPercent: 0 }),
   'power-loss-some': () => powerLoss({ after: AFTER, keepPercent: 50 }),
+  'power-loss-processed': () => powerLoss({ after: AFTER, keepPercent: 0, once: 'processed' }),
+  'power-loss-shown': () => powerLoss({ after: AFTER, keepPercent: 0, once: 'asked' }),
   'power-loss-control': () => powerLoss({ after: AFTER.slice(0, 5), keepPercent: 0, control: true }),
   eio: () => flushError([...upTo(20), ...upTo(20, 7, 24)]),
   enospc: () => noSpace([...upTo(10, 23, 400)].map((from) => [from, from + 40] as const)),

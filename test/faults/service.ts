@@ -7,6 +7,8 @@ import { SECRET } from '../receive/sign.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
+export const OPERATOR = 'faults-operator-0123-of-thirty-t';
+
 /** The built executable: what users run. */
 const MAIN = here('../../dist/src/main.js');
 
@@ -53,7 +55,7 @@ export function startService(start: Start): Service {
       HOME: process.env['HOME'],
       PORT: '0',
       OPS_PORT: '0',
-      OPS_TOKENS: 'faults:operate:faults-operator-0123',
+      OPS_TOKENS: `faults:operate:${OPERATOR}`,
       WEBHOOK_SECRETS: SECRET,
       DATABASE_URL: `file:${start.database}`,
       LOG_LEVEL: 'warn',

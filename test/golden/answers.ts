@@ -8,28 +8,17 @@ import { API_KEY, startIndependentUpstream } from '../support/independent-upstre
 import { commandLine, everyHelp, SPECIMEN } from './command-lines.ts';
 import { listener } from './declarations.ts';
 
-/** Take `--json`, and are not run here: one asks the API to be registered, one never ends, and one needs a sandbox. */
-const LEFT_OUT = ['register', 'deliveries follow', 'trigger'];
+/** Take `--json`, and are not run here: one never ends, and one needs a sandbox. */
+const LEFT_OUT = ['deliveries follow', 'sandbox trigger', 'api'];
 
-/** Every other command that takes `--json`, with what it needs; some in several ways. */
-const COMMANDS = [
-  ...['backup copy.db', 'doctor', `${SPECIMEN} healthy.header`, 'doctor --delivery rejection:1', 'status'],
-  ...['api GET /vendors', 'audit list', 'deliveries list', 'deliveries show rejection:1'],
-  ...['events list', 'events show evt_0000', 'gaps list', 'gaps show 1', 'quarantine list'],
-  ...['quarantine show 1', 'records history vendor ven_0', 'records list vendor'],
-  ...[
-    'records list vendor --at 2100-01-01',
-    'records show vendor ven_0',
-    'registrations list',
-    'rejections list',
-  ],
-  ...[
-    'rejections show 1',
-    'sync --dry-run --kind vendor',
-    'deletions list',
-    'sync-runs list',
-    'sync-runs show 3',
-  ],
+/** Every other command that takes `--json`, with what it needs; some in several ways. The first ones need no service. */
+const OWN = [`${SPECIMEN} healthy.header`, 'webhook list'];
+const ASKING = [
+  ...['doctor', 'doctor --delivery rejection:1'],
+  ...['status', 'audit', 'deliveries', 'deliveries list', 'deliveries show rejection:1'],
+  ...['deliveries show evt_0000', 'problems', 'problems list', 'problems show 1', 'records vendor'],
+  ...['records list vendor', 'records show vendor ven_0', 'records history vendor ven_0'],
+  ...['sync list', 'sync show 3'],
 ];
 
 /** The shape of every JSON that is read, from the API and from commands; one that several share stands there once. */
@@ -46,7 +35,11 @@ export async function answers(): Promise<string> {
 
   for (const { method, path } of Object.values(routes)) {
     if (method !== 'get' || ['/openapi.json', '/metrics'].includes(path)) continue;
-    const about = path.replace('{kind}/{id}', 'vendor/ven_0').replace('{kind}', 'vendor');
+    const named = path
+      .replace('{kind}/{id}', 'vendor/ven_0')
+      .replace('{kind}', 'vendor')
+      .replace('{view}', 'sync_status');
+    const about = named.replace('{view}', 'sync_status');
     const tried = await Promise.all(
       ['evt_0000', 1, 3, pending].map((id) => get(about.replace('{id}', `${id}`))),
     );
@@ -54,7 +47,7 @@ export async function answers(): Promise<string> {
     if (found.length === 0) throw new Error(`${path}: the scene has nothing to show there`);
     note(`GET ${path}`, found.toSorted((one, other) => shapeOf(other).size - shapeOf(one).size)[0]);
   }
-  note('a problem', await (await get('/api/gaps?limit=0')).json());
+  note('a problem', await (await get('/api/problems?limit=0')).json());
 
   const upstream = await startIndependentUpstream();
   onTestFinished(() => upstream.close());
@@ -73,19 +66,19 @@ export async function answers(): Promise<string> {
   };
   for (const { command, text } of await everyHelp()) {
     if (!/ {2}--json /.test(text) || LEFT_OUT.includes(command)) continue;
-    const ways = COMMANDS.filter((way) => `${way} `.startsWith(`${command} `));
+    const ways = [...OWN, ...ASKING].filter((way) => `${way} `.startsWith(`${command} `));
     if (ways.length === 0) throw new Error(`${command} takes --json: say how it is run`);
-    for (const way of ways) note(`${way} --json`, await run(way, settings));
   }
+  for (const way of OWN) note(`${way} --json`, await run(way, settings));
   const { url, close } = await listen(h);
   onTestFinished(close);
-  note('status --json of a service', await run('status', { OPS_URL: url, OPS_TOKEN: READ }));
+  for (const way of ASKING) note(`${way} --json`, await run(way, { OPS_URL: url, OPS_TOKEN: READ }));
   return [...sources].map(([text, all]) => `${all.join('\n')}\n${text}\n`).join('');
 }
 
-/** What is there for `answers` to show. Returns the number of the full sync whose deletions are pending. */
+/** What is there for `answers` to show. Returns the number of a full sync. */
 async function fill(h: Harness): Promise<number> {
-  const { pending } = await fillDay(h);
+  const { synced } = await fillDay(h);
   await h.store.saveRegistration({
     upstreamId: 'wh_1',
     url: 'https://mirror.example/webhooks',
@@ -99,15 +92,11 @@ async function fill(h: Harness): Promise<number> {
   });
   const proven = { eventId: 'evt_0000', recordId: 'ven_0', isUsed: true };
   await h.store.learnPointer({ kind: 'vendor', path: 'a.b', ...proven }, h.now());
-  h.live.upstream.budget_waits_for = [
-    { replica: 'one', requests: 1, until: new Date(Date.now() + 60_000).toISOString() },
-  ];
-  h.live.deliveries.last_hour.rejected = { bad_signature: 1 };
   h.live.runningSyncRuns = h.live.runningSyncRuns.flatMap((one) => [
     one,
     { ...one, kind: 'risk_assessment' },
   ]);
-  return pending;
+  return synced;
 }
 
 /** The types that stand at each path. What is in a list stands at one path together. */

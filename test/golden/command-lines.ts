@@ -48,14 +48,21 @@ export function commandLine(text: string, settings: Record<string, string>, cwd?
 }
 
 const USAGE = [
-  ...['nonsense', '--version', '--help', 'events', 'status --jsno', 'events list --limit 501', 'register'],
-  ...['records list policies', 'records list vendor --at soon', 'events list --state lost', 'sync --json'],
-  ...['demo --for soon', 'demo --tamper', 'refetch vendor a/../b', 'export nothing'],
+  ...['nonsense', '--version', '--help', 'status --jsno', 'deliveries --limit 0', 'deliveries stat=failed'],
+  ...['records policies', 'audit --since soon', 'sync policies', 'demo --for soon'],
+  ...['export nothing', 'webhook register', 'deliveries retry'],
 ];
-const READING = ['status', 'events list', 'gaps show 7'];
-const CHANGING = [
-  ...['events retry e1', 'events discard e1', 'refetch vendor v1'],
-  ...['pause', 'resume', 'sync', 'migrate'],
+const ASKING = [
+  ...[
+    'status',
+    'status --check',
+    'deliveries',
+    'records vendor',
+    'problems show 7',
+    'audit',
+    'export vendors',
+  ],
+  ...['sync', 'sync vendor v1', 'deliveries retry e1', 'problems resolve 7 --digest x', 'pause', 'resume'],
 ];
 /** Where nobody listens. */
 const NOWHERE = 'http://127.0.0.1:1';
@@ -75,17 +82,17 @@ export const exitCodes = () =>
     const away = { OPS_URL: NOWHERE, OPS_TOKEN: 'any' };
     await note('usage', USAGE);
     await note('a wrong setting', ['status', 'serve', 'migrate'], { PORT: '99999' });
-    await note('no database', [...READING, ...CHANGING]);
-    await note('an empty database', [...READING, ...CHANGING, 'doctor']);
+    await note('no database', ASKING);
+    await note('no service', ['migrate', 'migrate', ...ASKING, 'doctor']);
     await note('a recorded delivery', [`${SPECIMEN} healthy.header`, `${SPECIMEN} no-v1.header`]);
-    await note('no API', ['api GET /vendors', 'sync --dry-run']);
-    await note('an API that is down', ['api GET /vendors', 'sync --dry-run'], api);
+    await note('no API', ['api GET /vendors']);
+    await note('an API that is down', ['api GET /vendors'], api);
     await note('a service elsewhere that is down', ['status', 'pause', 'migrate'], away);
     const lock = lockFile(url, '2026-11-01T12:00:00.000Z');
-    await note('held by another', ['serve', ...READING, ...CHANGING]);
+    await note('held by another', ['serve', 'migrate', ...ASKING]);
     lock.release();
     const broken = join(folder, 'broken.db');
     writeFileSync(broken, 'no database at all');
-    await note('a file that is none', ['migrate', ...READING], { DATABASE_URL: `file:${broken}` });
+    await note('a file that is none', ['migrate', 'status'], { DATABASE_URL: `file:${broken}` });
     return lines.join('');
   });

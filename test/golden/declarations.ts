@@ -1,14 +1,19 @@
 import { globSync, readFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { onTestFinished } from 'vitest';
-import { resolveOptions, sandboxSettingNames } from '../../sandbox/options.ts';
-import { EXPORTED_TABLES } from '../../src/cli/export.ts';
 import { EVENT_TYPES, KINDS } from '../../src/compliance/kinds.ts';
-import { loadConfig } from '../../src/platform/config.ts';
+import { PROBLEM_REASONS } from '../../src/mirror/problems.ts';
 import { createMetrics } from '../../src/platform/metrics.ts';
+import { aboutSetting, SETTING_NAMES } from '../../src/platform/settings.ts';
 import { openStore } from '../../src/store/open.ts';
 import { bearer, type Harness, opsHarness, READ } from '../ops/harness.ts';
 import { startPostgres } from '../postgres/server.ts';
+
+/** The tables of docs/tables.md. */
+const READ_BY_USERS = [
+  ...['policies', 'risk_assessments', 'vendors', 'changes', 'events', 'problems', 'sync_runs'],
+  ...['quarantine', 'rejections', 'audit'],
+];
 
 const sorted = (lines: Iterable<string>) => `${[...lines].sort().join('\n')}\n`;
 
@@ -42,22 +47,12 @@ interface Measured {
   get(): Promise<{ type: string }>;
 }
 
-const told = new Map<string, string>();
-/** Called for each setting as it is read. */
-export function tell(name: string, otherwise: unknown, takes: string): void {
-  told.set(name, `${name} = ${otherwise === null ? '-' : JSON.stringify(otherwise)} (${takes})`);
-}
-
 export async function settings(): Promise<string> {
-  loadConfig({});
-  const sandbox = [...sandboxSettingNames()].filter((name) => !name.endsWith('_FILE'));
-  const { seed: _, oauth, ...options } = resolveOptions({ seedNumber: 0, apiKeys: ['made anew'] });
-  const defaults = Object.entries({ ...options, accessTokenSeconds: oauth.accessTokenSeconds });
-  return sorted([
-    ...told.values(),
-    ...sandbox,
-    ...defaults.map(([name, value]) => `sandbox: ${name} = ${JSON.stringify(value)}`),
-  ]);
+  const told = SETTING_NAMES.map((name) => {
+    const { otherwise, takes } = aboutSetting(name);
+    return `${name} = ${otherwise ?? '-'} (${takes})`;
+  });
+  return sorted(told);
 }
 
 type Column = Record<'relation' | 'what' | 'name' | 'type', string>;
@@ -85,7 +80,7 @@ export async function tables(): Promise<string> {
   for (const [engine, { relation, what, name, type }] of columns.flatMap((all, at) =>
     all.map((one) => [at, one] as const),
   )) {
-    if (what === 'table' && relation !== 'fields' && !Object.hasOwn(EXPORTED_TABLES, relation)) continue;
+    if (what === 'table' && relation !== 'fields' && !READ_BY_USERS.includes(relation)) continue;
     const key = `${what} ${relation}.${name}`;
     seen.set(key, (seen.get(key) ?? ['missing', 'missing']).with(engine, type.toLowerCase() || 'untyped'));
   }
@@ -95,7 +90,7 @@ export async function tables(): Promise<string> {
 const ROOT = new URL('../../', import.meta.url);
 /** What a column, a label or an answer may say, where a type closes the set. */
 const WORDS = [
-  ...['EventState', 'VerdictName', 'GapReason', 'ChangeOperation', 'SyncRunOutcome'],
+  ...['EventState', 'VERDICTS', 'ChangeOperation', 'SyncRunOutcome'],
   'TrimmedThing',
   ...['DeliveryOutcome', 'SignatureRejectionReason', 'NotJson', 'NoEvent', 'CauseCode', 'BodyFault'],
 ];
@@ -112,7 +107,8 @@ export async function words(): Promise<string> {
   });
   const problems = linesOf('problem', [...source.matchAll(/\b(?:problem|refusal)\(\s*\d{3},\s*'(\w+)'/g)]);
   const named = [...KINDS.map((kind) => `kind ${kind}\n`), ...EVENT_TYPES.map((type) => `type ${type}\n`)];
-  return [...named, ...sets, problems].join('');
+  const reasons = PROBLEM_REASONS.map((reason) => `reason ${reason}\n`);
+  return [...named, ...reasons, ...sets, problems].join('');
 }
 
 const linesOf = (what: string, found: readonly RegExpMatchArray[]) =>

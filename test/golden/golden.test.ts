@@ -1,33 +1,9 @@
 import { readdirSync } from 'node:fs';
-import { afterAll, expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { answers } from './answers.ts';
 import { exitCodes, help } from './command-lines.ts';
-import { metrics, openapi, settings, tables, tell, words } from './declarations.ts';
+import { metrics, openapi, settings, tables, words } from './declarations.ts';
 import { logLines } from './log-lines.ts';
-
-// Other files of this worker have loaded, and will load, the real ones.
-vi.hoisted(() => vi.resetModules());
-afterAll(() => vi.resetModules());
-
-/** Every setting as it is read: its default, and what it takes. */
-vi.mock(import('../../src/platform/config-sources.ts'), async (original) => {
-  const real = await original();
-  const createReader: typeof real.createReader = (...given) => {
-    const read = real.createReader(...given);
-    return {
-      ...read,
-      value(name, parser, otherwise) {
-        tell(name, otherwise, parser.takes);
-        return read.value(name, parser, otherwise);
-      },
-      secret(name, parser) {
-        tell(name, null, parser.takes);
-        return read.secret(name, parser);
-      },
-    };
-  };
-  return { ...real, createReader };
-});
 
 /** What users, scripts and checks can see from outside, as text. `npx vitest run test/golden -u` writes the files anew. */
 const FILES: Readonly<Record<string, () => Promise<string>>> = {

@@ -33,13 +33,13 @@ export async function logLines(): Promise<string> {
   ];
   expect(statuses).toEqual([202, 200, 200, 202, 202, 202, 400, 401, 401]);
   await all(1, 'event', 'failed');
-  await all(3, 'gap', 'resolved');
+  await all(3, 'problem', 'resolved');
   expect([await operate('/api/pause'), await operate('/api/resume')]).toEqual([200, 200]);
-  for (const id of ['ven-2', 'ven-3', 'ven-4']) upstream.records.put('vendors', { id, name: id });
-  expect(await operate('/api/sync-runs')).toBe(202);
+  for (const id of ['ven-2', 'ven-3', 'ven-4']) upstream.records.put('vendors', { id, name: id, tier: 1 });
+  expect(await operate('/api/syncs')).toBe(202);
   await all(3, 'sync', 'complete', 'operator');
   upstream.records.remove('vendors', 'ven-4');
-  expect(await operate('/api/sync-runs')).toBe(202);
+  expect(await operate('/api/syncs')).toBe(202);
   await all(1, 'deletion', 'deleted');
   await all(6, 'sync', 'complete', 'operator');
   await all(1, 'fields', 'learned');

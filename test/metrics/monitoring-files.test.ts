@@ -3,9 +3,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { createBudget } from '../../src/compliance/budget.ts';
-import { GAP_TEXTS } from '../../src/ops/gap-texts.ts';
-import { systemClock } from '../../src/platform/clock.ts';
 import { createMetrics } from '../../src/platform/metrics.ts';
 import { installed } from './prometheus.ts';
 
@@ -38,29 +35,17 @@ async function metricNames(): Promise<Set<string>> {
 const metricsIn = (text: string) => [...text.matchAll(/compliance_mirror_\w+/g)].map(([name]) => name);
 
 describe('the documentation', () => {
-  it('has a heading for every reason of a gap, and none for another', () => {
-    expect(headingsUnder('Gaps').toSorted()).toEqual(Object.keys(GAP_TEXTS).toSorted());
-  });
-
   it('has a heading for every alert, and none for another', () => {
     expect(ALERTS.length).toBeGreaterThan(10);
     expect(headingsUnder('Alerts').toSorted()).toEqual(ALERTS.toSorted());
   });
 
   it('says under each heading what is seen, how to look and what to do', () => {
-    const sections = operations.split(/^### /m).slice(1);
-    expect(sections).toHaveLength(ALERTS.length + Object.keys(GAP_TEXTS).length);
+    const sections = operations.slice(operations.indexOf('\n## Alerts\n')).split(/^### /m).slice(1);
+    expect(sections).toHaveLength(ALERTS.length);
     for (const section of sections) {
       expect(section, section.slice(0, 30)).toMatch(
         /\*\*Symptom:\*\* .+\n- \*\*Check:\*\* .+\n- \*\*Command:\*\* .+/,
-      );
-    }
-  });
-
-  it('says of each gap what its page says', () => {
-    for (const [reason, { symptom, check, command, note }] of Object.entries(GAP_TEXTS)) {
-      expect(operations).toContain(
-        `### ${reason}\n\n- **Symptom:** ${symptom}\n- **Check:** ${check}\n- **Command:** \`${command}\`. ${note}\n`,
       );
     }
   });
@@ -85,31 +70,7 @@ describe('the dashboard and the alert rules', () => {
       .map((metric) => metric.name)
       .filter((name) => !/_(nodejs|process)_/.test(name));
     const unseen = ours.filter((name) => !shown.has(name) && !shown.has(`${name}_bucket`));
-    expect(unseen).toEqual([
-      'compliance_mirror_paused',
-      'compliance_mirror_quarantined_deliveries',
-      'compliance_mirror_upstream_up',
-    ]);
-  });
-
-  it('take the mirror for down also where no replica is left to be found', () => {
-    const [, asked] = /alert: MirrorDown\n\s+expr: (.+)/.exec(alerts)!;
-    const up = 'up{job="compliance-mirror"}';
-    expect(asked).toBe(`${up} == 0 or absent(${up})`);
-  });
-
-  it('take the budget for spent where list scans have to wait, although some of it stays free', async () => {
-    const [, share] = /upstream_budget_left\[5m\]\) <= (\S+) \* compliance_mirror_upstream_budget$/m.exec(
-      alerts,
-    )!;
-    for (let limit = 1; limit <= 120; limit += 1) {
-      const budget = createBudget({ requestsPerMinute: limit, clock: systemClock() });
-      const stop = new AbortController();
-      const scans = Array.from({ length: limit + 1 }, () => budget.take('scan', stop.signal));
-      expect(budget.left().left / limit).toBeLessThanOrEqual(Number(share));
-      stop.abort();
-      await Promise.allSettled(scans);
-    }
+    expect(unseen).toEqual([]);
   });
 
   it.skipIf(!installed('promtool'))(
@@ -134,34 +95,10 @@ describe('the dashboard and the alert rules', () => {
     },
   );
 
-  it.skipIf(!installed('promtool'))(
-    'call nobody for gaps that may stay for good (skipped where Debian’s package prometheus is not installed)',
-    () => {
-      const folder = mkdtempSync(join(tmpdir(), 'rules-'));
-      try {
-        const own = new URL('../../docs/monitoring/alerts.yml', import.meta.url).pathname;
-        const series = (reason: string) => ({
-          series: `compliance_mirror_gaps_open{reason="${reason}"}`,
-          values: '1x300',
-        });
-        const file = join(folder, 'test.yml');
-        const test = {
-          interval: '1m',
-          input_series: ['list_incomplete', 'unresolved', 'unaddressable'].map(series),
-          promql_expr_test: [
-            {
-              expr: 'count by (reason) (ALERTS{alertname="GapOpen", alertstate="firing"})',
-              eval_time: '4h',
-              exp_samples: [{ labels: '{reason="list_incomplete"}', value: 1 }],
-            },
-          ],
-        };
-        // JSON is YAML.
-        writeFileSync(file, JSON.stringify({ rule_files: [own], evaluation_interval: '1m', tests: [test] }));
-        expect(execFileSync('promtool', ['test', 'rules', file], { encoding: 'utf8' })).toContain('SUCCESS');
-      } finally {
-        rmSync(folder, { recursive: true, force: true });
-      }
-    },
-  );
+  it('are one for each verdict that is not well and lasts', () => {
+    const asked = [...alerts.matchAll(/compliance_mirror_verdict\{verdict="(\w+)"\}/g)].map(
+      ([, verdict]) => verdict,
+    );
+    expect(asked).toEqual(['action_required', 'unreachable', 'stale', 'catching_up']);
+  });
 });

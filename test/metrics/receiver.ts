@@ -2,10 +2,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface Told {
-  verdict: string;
-  reason: string;
-  sentence: string;
-  previous: string | null;
+  what: string;
+  problem: { id: number; reason: string };
+  verdicts: Record<string, string>;
 }
 
 /** What NOTIFY_URL may point to. */

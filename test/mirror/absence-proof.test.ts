@@ -228,19 +228,14 @@ describe('a proven absence', () => {
     { what: 'of a tombstone leaves it', held: tomb, deletedAt: null, operation: null },
     { what: 'of a record without a row makes none', held: null, deletedAt: null, operation: null },
   ])('$what', ({ held, deletedAt, operation }) => {
-    const { row: shown, change } = decideTombstone(
-      'policy',
-      { state: given, row: held },
-      { steady: 200 },
-      NOW_ISO,
-    );
+    const { row: shown, change } = decideTombstone({ state: given, row: held }, { steady: 200 }, NOW_ISO);
     expect(shown?.deletedAt ?? null).toBe(deletedAt);
     expect(shown?.name ?? null).toBe(deletedAt === null ? null : 'Old');
     expect(change?.operation ?? null).toBe(operation);
   });
 
   it('leaves nothing outstanding and nothing missing, and is no sign that the API has ever shown the record', () => {
-    const after = decideTombstone('policy', { state: given, row: alive }, { steady: 200 }, NOW_ISO).state;
+    const after = decideTombstone({ state: given, row: alive }, { steady: 200 }, NOW_ISO).state;
     expect(after).toEqual({
       ...given,
       ...VERIFIED,
@@ -249,13 +244,14 @@ describe('a proven absence', () => {
       proven: false,
       deleteEvent: null,
       attempts: 0,
+      confirmed: given.dirty,
       returned: false,
       readEndedAt: 200,
       readNumber: 5,
     });
     const later = { ...given, readEndedAt: 300 };
-    expect(
-      decideTombstone('policy', { state: later, row: alive }, { steady: 200 }, NOW_ISO).state.readEndedAt,
-    ).toBe(300);
+    expect(decideTombstone({ state: later, row: alive }, { steady: 200 }, NOW_ISO).state.readEndedAt).toBe(
+      300,
+    );
   });
 });

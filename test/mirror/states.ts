@@ -9,7 +9,7 @@ export const TIMING = { settleMs: SETTLE };
 export const NOW_ISO = '2026-11-01T12:00:00.000Z';
 export const row = (data: JsonObject, deletedAt: string | null = null) =>
   contentOf('policy', data, deletedAt);
-/** Something is outstanding since instant 100, from the event of number 5. */
+/** Something is outstanding since instant 100, from the event of number 5; no read of it is too early. */
 export const state = (over: Partial<RecordState> = {}): RecordState => ({
   ...UNKNOWN_STATE,
   dirty: 5,
@@ -17,6 +17,7 @@ export const state = (over: Partial<RecordState> = {}): RecordState => ({
   firstDirtyAt: 100,
   unverifiedSince: 1_000,
   dueAt: 110,
+  confirmed: 5,
   ...over,
 });
 export const VERIFIED = {

@@ -1,62 +1,56 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
-import type { Verdict } from '../../src/notify/decide.ts';
+import type { Problem } from '../../src/notify/decide.ts';
 import { notify } from '../../src/notify/notify.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 import { eventually } from '../convergence/service.ts';
+import { problem } from './problem.ts';
 
-const IN_SYNC: Verdict = {
-  verdict: 'in_sync',
-  reason: 'in_sync',
-  sentence: 'In sync.',
-  remedy: null,
-  since: null,
-};
-const PAUSED: Verdict = {
-  verdict: 'action_required',
-  reason: 'paused',
-  sentence: 'Paused.',
-  remedy: 'Resume.',
-  since: null,
-};
-
-const UNREADABLE: Verdict = { ...PAUSED, reason: 'database_unreadable', sentence: 'It cannot be read.' };
+const PAUSED = problem(1);
+const SILENT = problem(2, { reason: 'silence' });
+const DATABASE = problem(0, { reason: 'database', kind: null });
 
 /** In place of a status: it hangs. */
 const NONE = 0;
 
 let server: Server;
-let taken: { path: string; body: Record<string, unknown> }[];
+let taken: { path: string; body: { what: string; problem: Problem; verdicts: object; url: string } }[];
 let answer: number;
 let clock: HeldClock;
 let facts: Map<string, string>;
-let now: Verdict;
-let attempts: { topic: string; ok: boolean; error: string | null }[];
+/** The rows of the table, open and resolved. */
+let rows: Map<number, Problem>;
+let attempts: (string | null)[];
 let stop: AbortController;
 let run: Promise<void>;
 /** The service stops, and does not only lose its lease. */
 let stopping: AbortController;
-/** The database is down. */
 let isDown: boolean;
 
-function begin(format: 'json' | 'slack' = 'json'): void {
+function begin(): void {
   stop = new AbortController();
   stopping = new AbortController();
   const { port } = server.address() as AddressInfo;
   run = notify(
     {
-      url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
-      format,
+      to: {
+        url: new URL(`http://127.0.0.1:${port}/hook/token-in-the-path`),
+        version: '0.1.0',
+        operators: 'http://127.0.0.1:8081',
+      },
       clock,
       random: () => 0.5,
-      verdict: async () => now,
+      look: async () => ({
+        problems: isDown ? [DATABASE] : [...rows.values()].filter(({ resolved_at }) => resolved_at === null),
+        verdicts: { vendor: 'in_sync' },
+      }),
+      show: async (id) => requireDatabase(rows).get(id) ?? null,
       facts: {
-        readFact: async (name) => requireDatabase().get(name) ?? null,
-        writeFact: async (name, value) => void requireDatabase().set(name, value),
+        readFact: async (name) => requireDatabase(facts).get(name) ?? null,
+        writeFact: async (name, value) => void requireDatabase(facts).set(name, value),
       },
-      about: { version: '0.1.0', operators: 'http://127.0.0.1:8081' },
-      onAttempt: (attempt) => attempts.push(attempt),
+      onAttempt: ({ error }) => attempts.push(error),
       onError: (error) => {
         if (!isDown) throw error;
       },
@@ -66,10 +60,15 @@ function begin(format: 'json' | 'slack' = 'json'): void {
   );
 }
 
-function requireDatabase(): Map<string, string> {
+function requireDatabase<T>(of: T): T {
   if (isDown) throw new Error('it is down');
-  return facts;
+  return of;
 }
+
+const open = (one: Problem) => rows.set(one.id, one);
+const resolve = ({ id }: Problem) =>
+  rows.set(id, { ...rows.get(id)!, resolved_at: '2026-11-20T13:00:00.000Z' });
+const told = () => taken.map(({ body }) => `${body.what} ${body.problem.id}`);
 
 /** Moves time until so many attempts were made. */
 async function until(count: number): Promise<void> {
@@ -78,13 +77,22 @@ async function until(count: number): Promise<void> {
     return attempts.length >= count;
   });
 }
+/** Long enough for whatever is still to be told. */
+const later = () => clock.advance(600_000);
+
+async function restart(): Promise<void> {
+  stop.abort();
+  stopping.abort();
+  await run;
+  begin();
+}
 
 beforeEach(async () => {
   taken = [];
   attempts = [];
   facts = new Map();
+  rows = new Map();
   answer = 204;
-  now = IN_SYNC;
   isDown = false;
   clock = new HeldClock();
   server = createServer((request, response) => {
@@ -110,76 +118,34 @@ afterEach(async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
-it('posts what the status page says, with what was said before it', async () => {
+it('posts each problem that opens, also beside one that stands, and the end of each', async () => {
+  open(PAUSED);
   await until(1);
-  now = PAUSED;
+  open(SILENT);
   await until(2);
-  expect(taken[1]).toEqual({
-    path: '/hook/token-in-the-path',
-    body: {
-      service: 'compliance-mirror',
-      version: '0.1.0',
-      operators: 'http://127.0.0.1:8081',
-      verdict: 'action_required',
-      reason: 'paused',
-      sentence: 'Paused.',
-      remedy: 'Resume.',
-      since: null,
-      previous: 'in_sync',
-      at: expect.stringMatching(/^\d{4}-.*Z$/),
-    },
-  });
-});
-
-it('posts to Slack a text in which nothing of the service reads as a link or a mention', async () => {
-  stop.abort();
-  await run;
-  now = { ...PAUSED, sentence: 'Paused by <!channel> & <http://x|y>.' };
-  begin('slack');
-  await until(1);
-  expect(taken[0]?.body).toEqual({
-    text: [
-      '*compliance-mirror: action required*',
-      'Paused by &lt;!channel&gt; &amp; &lt;http://x|y&gt;.',
-      'What to do: Resume.',
-      '<http://127.0.0.1:8081|Status page>',
-    ].join('\n'),
-  });
-  now = IN_SYNC;
-  await until(2);
-  expect(taken[1]?.body).toEqual({
-    text: '*compliance-mirror: in sync*\nIn sync.\n<http://127.0.0.1:8081|Status page>',
-  });
-});
-
-it('says nothing twice, not after a restart either', async () => {
-  await until(1);
-  await clock.advance(600_000);
-  stop.abort();
-  await run;
-  begin();
-  await clock.advance(600_000);
-  expect(taken).toHaveLength(1);
-  now = PAUSED;
-  await until(2);
-});
-
-it('what one could not save before it lost its lease is saved, and the next one tells that it is over', async () => {
-  await until(1);
-  isDown = true;
-  now = UNREADABLE;
-  await until(2);
-  stop.abort();
-  const before = { run, stopping };
-  await clock.advance(10_000);
-  isDown = false;
-  now = IN_SYNC;
-  begin();
+  resolve(PAUSED);
   await until(3);
-  await before.run;
-  expect(taken.at(-1)?.body).toMatchObject({ verdict: 'in_sync', previous: 'action_required' });
-  await clock.advance(600_000);
-  expect(taken).toHaveLength(3);
+  resolve(SILENT);
+  await until(4);
+  await later();
+  expect(told()).toEqual(['opened 1', 'opened 2', 'resolved 1', 'resolved 2']);
+  expect(taken[0]).toMatchObject({
+    path: '/hook/token-in-the-path',
+    body: { problem: PAUSED, verdicts: { vendor: 'in_sync' }, url: 'http://127.0.0.1:8081/#problem-1' },
+  });
+  expect(taken[2]!.body.problem.resolved_at).not.toBeNull();
+});
+
+it('says nothing twice over a restart, and then the end of what was told before it', async () => {
+  open(PAUSED);
+  await until(1);
+  await restart();
+  await later();
+  expect(told()).toEqual(['opened 1']);
+  resolve(PAUSED);
+  await restart();
+  await until(2);
+  expect(told()).toEqual(['opened 1', 'resolved 1']);
 });
 
 it('says nothing twice where the service stopped before it had saved what was received', async () => {
@@ -190,47 +156,68 @@ it('says nothing twice where the service stopped before it had saved what was re
     return response;
   });
   onTestFinished(() => received.mockRestore());
+  open(PAUSED);
   await eventually('it has stopped', async () => {
     await clock.advance(1000);
     return stop.signal.aborted;
   });
   await run;
   begin();
-  await clock.advance(600_000);
-  expect(taken).toHaveLength(1);
+  await later();
+  expect(told()).toEqual(['opened 1']);
 });
 
-it('what could not be saved is forgotten when another one has told something since, and at a stop', async () => {
+it('says that the database is down, and no end of others until it is up; the next process says that it is', async () => {
+  open(PAUSED);
   await until(1);
   isDown = true;
-  now = UNREADABLE;
   await until(2);
+  await later();
+  expect(told()).toEqual(['opened 1', 'opened 0']);
+  // The lease is lost, and what was told is not saved yet.
   stop.abort();
+  const before = { run, stopping };
   await clock.advance(10_000);
-  facts.set('notified', 'action_required:paused');
   isDown = false;
-  await clock.advance(10_000);
-  await run;
-  expect(facts.get('notified')).toBe('action_required:paused');
+  await eventually('it is saved', async () => {
+    await clock.advance(1000);
+    return facts.get('notified')?.includes('"0"') === true;
+  });
+  await before.run;
   begin();
   await until(3);
-  isDown = true;
-  now = PAUSED;
-  await until(4);
-  stop.abort();
-  stopping.abort();
-  await run;
+  expect(taken.at(-1)?.body).toMatchObject({
+    what: 'resolved',
+    problem: { reason: 'database', resolved_at: expect.stringMatching(/Z$/) },
+  });
+  await later();
+  expect(told()).toEqual(['opened 1', 'opened 0', 'resolved 0']);
+});
+
+it('a problem that is over before it could be told is not told', async () => {
+  answer = 500;
+  open(PAUSED);
+  await until(2);
+  resolve(PAUSED);
+  await later();
+  answer = 200;
+  open(SILENT);
+  await until(attempts.length + 1);
+  await later();
+  expect(told().at(-1)).toBe('opened 2');
+  expect(attempts.filter((error) => error === null)).toHaveLength(1);
 });
 
 it.each([500, 404, 302])('tries again after an answer of %i, and goes nowhere it is sent', async (status) => {
   answer = status;
+  open(PAUSED);
   await until(3);
-  expect(attempts.every((attempt) => !attempt.ok)).toBe(true);
+  expect(attempts.every((error) => error !== null)).toBe(true);
   answer = 200;
   await until(4);
-  expect(attempts.at(-1)?.ok).toBe(true);
+  expect(attempts.at(-1)).toBeNull();
   expect(new Set(taken.map((one) => one.path))).toEqual(new Set(['/hook/token-in-the-path']));
-  await clock.advance(600_000);
+  await later();
   expect(taken).toHaveLength(4);
 });
 
@@ -239,35 +226,26 @@ it('gives up a receiver that takes it and does not answer, and tries again', asy
   const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValueOnce(over.signal);
   onTestFinished(() => timeout.mockRestore());
   answer = NONE;
+  open(PAUSED);
   await eventually('it has the message', async () => {
     await clock.advance(1000);
     return taken.length === 1;
   });
-  await clock.advance(600_000);
+  await later();
   expect(attempts).toEqual([]);
   expect(timeout).toHaveBeenCalledExactlyOnceWith(10_000);
   over.abort(new DOMException('it took too long', 'TimeoutError'));
   answer = 204;
   await until(2);
-  expect(attempts).toMatchObject([{ ok: false, error: expect.stringContaining('too long') }, { ok: true }]);
+  expect(attempts).toEqual([expect.stringContaining('too long'), null]);
   expect(taken).toHaveLength(2);
-});
-
-it('drops what it could not say when there is other news', async () => {
-  answer = 500;
-  await until(3);
-  now = PAUSED;
-  answer = 200;
-  await until(4);
-  expect(taken.at(-1)?.body).toMatchObject({ reason: 'paused', previous: null });
-  await clock.advance(600_000);
-  expect(taken).toHaveLength(4);
 });
 
 it('names no address in an error', async () => {
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
+  open(PAUSED);
   await until(1);
-  expect(attempts[0]).toMatchObject({ ok: false, error: expect.stringContaining('ECONNREFUSED') });
-  expect(attempts[0]?.error).not.toContain('token-in-the-path');
+  expect(attempts[0]).toContain('ECONNREFUSED');
+  expect(attempts[0]).not.toContain('token-in-the-path');
 });

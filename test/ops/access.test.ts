@@ -1,9 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createOps } from '../../src/ops/app.ts';
-import { ATTEMPTS_GLOBALLY, ATTEMPTS_PER_ADDRESS } from '../../src/ops/guess-limit.ts';
-import { SESSION_IDLE_MS } from '../../src/ops/sessions.ts';
-import { createAddresses } from '../../src/platform/addresses.ts';
-import { loadConfig, type OpsToken } from '../../src/platform/config.ts';
+import type { OpsToken } from '../../src/platform/config.ts';
 import { bearer, type Harness, OPERATE, opsHarness, READ, signIn } from './harness.ts';
 
 let h: Harness;
@@ -60,42 +56,17 @@ describe('bearer tokens', () => {
     expect(response.status).toBe(401);
   });
 
-  test('behind a trusted proxy wrong ones count for whom the proxy names; only a right one proves its connection', async () => {
-    const { trustedProxies } = loadConfig({ TRUSTED_PROXIES: '10.0.0.7' });
-    const proven: unknown[] = [];
-    const prove = (request: unknown) => proven.push(request);
-    const app = createOps({ ...h.context, addresses: createAddresses(trustedProxies), prove });
-    const ask = (token: string, address: string) => {
-      const incoming = { socket: { remoteAddress: '10.0.0.7' }, headers: { 'x-forwarded-for': address } };
-      return app.request('/api/status', { headers: bearer(token) }, { incoming });
-    };
-    for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) await ask('wrong', '203.0.113.9');
-    const more = await Promise.all(
-      Array.from({ length: ATTEMPTS_GLOBALLY }, () => ask('wrong', '203.0.113.9')),
-    );
-    expect(more.map(({ status }) => status)).toEqual(more.map(() => 429));
-    expect((await ask('wrong', '203.0.113.10')).status).toBe(401);
-    expect(proven).toEqual([]);
-    expect((await ask(READ, '203.0.113.10')).status).toBe(200);
-    expect(proven).toHaveLength(1);
-  });
-
-  test('too many wrong ones are answered 429, with when to come back; a right one always gets in', async () => {
-    for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) {
-      await h.app.request('/api/status', { headers: bearer('wrong') });
-    }
-    const response = await h.app.request('/api/status', { headers: bearer('wrong') });
-    expect(response.status).toBe(429);
-    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
-    expect(await response.json()).toMatchObject({ code: 'too_many_attempts' });
+  test('however many are wrong, each is answered alike and counted, and the audit stays small', async () => {
+    const wrong = () => h.app.request('/api/status', { headers: bearer('wrong') });
+    const answers = await Promise.all(Array.from({ length: 200 }, wrong));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]));
     expect((await h.app.request('/api/status', { headers: bearer(OPERATE) })).status).toBe(200);
     expect(await auditActions()).toEqual(['unknown bearer refused']);
     const counted = await h.context.metrics.tokensPresented.get();
     const bearers = counted.values.filter(({ labels }) => labels['door'] === 'bearer');
     expect(bearers.map(({ labels, value }) => [labels['outcome'], value])).toEqual([
       ['accepted', 1],
-      ['refused', ATTEMPTS_PER_ADDRESS],
-      ['limited', 1],
+      ['refused', 200],
     ]);
   });
 
@@ -107,14 +78,6 @@ describe('bearer tokens', () => {
     expect(await h.store.list('audit', { limit: 9 })).toMatchObject([
       { actor: 'rita', action: 'change', outcome: 'forbidden', target: '/api/pause' },
     ]);
-  });
-
-  test('however often the role read tries to change something, and however long the path, the audit stays small', async () => {
-    const path = `/api/${'x'.repeat(10_000)}`;
-    for (let n = 0; n < 20; n += 1) await h.app.request(path, { method: 'POST', headers: bearer(READ) });
-    const entries = await h.store.list('audit', { limit: 50 });
-    expect(entries.map(({ outcome }) => outcome)).toEqual(['forbidden']);
-    expect(entries[0]!.target!.length).toBeLessThanOrEqual(300);
   });
 });
 
@@ -179,44 +142,6 @@ describe('signing in', () => {
     await secure.close();
   });
 
-  test('behind a proxy it is taken from the address that operators use, whatever the proxy calls this service', async () => {
-    const behind = await opsHarness({ publicUrl: new URL('https://mirror.example/') });
-    const from = async (origin: string) => {
-      const response = await behind.app.request('http://10.0.0.5:8081/sign-in', {
-        method: 'POST',
-        headers: { ...form, origin, host: '10.0.0.5:8081' },
-        body: new URLSearchParams({ token: OPERATE }),
-      });
-      return response.status;
-    };
-    expect(await from('https://mirror.example')).toBe(303);
-    for (const other of ['http://mirror.example', 'http://10.0.0.5:8081'])
-      expect(await from(other)).toBe(403);
-    await behind.close();
-  });
-
-  test('a browser’s connection is proven by its session, and by no other cookie', async () => {
-    const proven: unknown[] = [];
-    const app = createOps({ ...h.context, prove: (request) => proven.push(request) });
-    const { cookie } = await signIn(app, READ);
-    proven.length = 0;
-    await app.request('/', { headers: { cookie: `${cookie}x` } });
-    expect(proven).toEqual([]);
-    await app.request('/', { headers: { cookie } });
-    expect(proven).toHaveLength(1);
-  });
-
-  test('signing in anew ends the session that the browser had', async () => {
-    const { cookie } = await signIn(h.app, OPERATE);
-    const again = await h.app.request('/sign-in', {
-      method: 'POST',
-      headers: { ...form, cookie, origin: 'http://localhost' },
-      body: new URLSearchParams({ token: READ }),
-    });
-    expect(again.status).toBe(303);
-    expect((await h.app.request('/api/status', { headers: { cookie } })).status).toBe(401);
-  });
-
   test('the audit says who signed in and out, and from which address, whatever the request claims', async () => {
     const here = { origin: 'http://localhost', 'x-forwarded-for': '203.0.113.9' };
     const bindings = { incoming: { socket: { remoteAddress: '192.0.2.7' }, headers: here } };
@@ -224,9 +149,9 @@ describe('signing in', () => {
       const body = new URLSearchParams(fields);
       return h.app.request(path, { method: 'POST', headers: { ...form, ...here, cookie }, body }, bindings);
     };
-    const { cookie, csrf } = await signIn(h.app, READ);
+    const { cookie } = await signIn(h.app, READ);
     await post('/sign-in', { token: OPERATE });
-    await post('/sign-out', { csrf }, cookie);
+    await post('/sign-out', {}, cookie);
     const [out, signedIn] = await h.store.list('audit', { limit: 9 });
     expect(out).toMatchObject({ actor: 'rita', action: 'sign_out', outcome: 'ok', target: '192.0.2.7' });
     expect(signedIn).toMatchObject({ actor: 'olga', action: 'sign_in', outcome: 'ok', target: '192.0.2.7' });
@@ -238,44 +163,6 @@ describe('signing in', () => {
     expect(response.headers.get('set-cookie')).toBeNull();
     expect(await response.text()).toContain('This token is not known.');
     expect(await auditActions()).toEqual(['unknown sign_in refused']);
-  });
-
-  test('too many wrong tokens are slowed and told to wait; a right one signs in meanwhile', async () => {
-    for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) await signIn(h.app, 'wrong');
-    const slept: number[] = [];
-    let answer = () => {};
-    h.context.clock.sleep = (ms) => {
-      slept.push(ms);
-      return new Promise((resolve) => {
-        // The other sleeps are those of looks at the database.
-        if (ms === 1000) answer = resolve;
-      });
-    };
-    const wrong = h.app.request('/sign-in', {
-      method: 'POST',
-      headers: { ...form, origin: 'http://localhost' },
-      body: new URLSearchParams({ token: 'wrong' }),
-    });
-    await expect.poll(() => slept).toContain(1000);
-    expect((await signIn(h.app, OPERATE)).response.status).toBe(303);
-    answer();
-    expect((await wrong).status).toBe(429);
-    expect((await wrong).headers.get('set-cookie')).toBeNull();
-  });
-
-  test('no more than a hundred answers wait at a time, and each makes room for another', async () => {
-    for (let n = 0; n < ATTEMPTS_PER_ADDRESS; n += 1) await signIn(h.app, 'wrong');
-    const waiting: (() => void)[] = [];
-    // The other sleeps are of no answer.
-    h.context.clock.sleep = (ms) => new Promise((resolve) => ms === 1_000 && waiting.push(resolve));
-    const wrong = () => h.app.request('/api/status', { headers: bearer('wrong') });
-    const slow = Array.from({ length: 100 }, wrong);
-    await expect.poll(() => waiting.length).toBe(100);
-    expect((await wrong()).status).toBe(429);
-    for (const answer of waiting.splice(0)) answer();
-    await Promise.all(slow);
-    void wrong();
-    await expect.poll(() => waiting.length).toBe(1);
   });
 
   test.each([
@@ -297,24 +184,14 @@ describe('signing in', () => {
   });
 
   test('signing out ends the session on the server as well', async () => {
-    const { cookie, csrf } = await signIn(h.app, READ);
+    const { cookie } = await signIn(h.app, READ);
     const response = await h.app.request('/sign-out', {
       method: 'POST',
       headers: { ...form, cookie, origin: 'http://localhost' },
-      body: new URLSearchParams({ csrf }),
     });
     expect(response.status).toBe(303);
     expect(response.headers.get('set-cookie')).toContain('Max-Age=0');
     expect((await h.app.request('/api/status', { headers: { cookie } })).status).toBe(401);
-  });
-
-  test('a session left alone ends', async () => {
-    const clock = { now: Date.now(), wall: () => clock.now, steady: () => clock.now, sleep: async () => {} };
-    const other = await opsHarness({ clock });
-    const { cookie } = await signIn(other.app, OPERATE);
-    clock.now += SESSION_IDLE_MS;
-    expect((await other.app.request('/api/status', { headers: { cookie } })).status).toBe(401);
-    await other.close();
   });
 
   test('with the database gone an operator still gets in, to see that it is gone', async () => {
@@ -327,39 +204,31 @@ describe('signing in', () => {
 });
 
 describe('changes by a signed-in browser', () => {
-  const post = (cookie: string, headers: Record<string, string>, csrf?: string) =>
-    h.app.request('/actions/pause', {
-      method: 'POST',
-      headers: { ...form, cookie, ...headers },
-      body: new URLSearchParams(csrf === undefined ? {} : { csrf }),
-    });
+  const post = (cookie: string, headers: Record<string, string>) =>
+    h.app.request('/actions/pause', { method: 'POST', headers: { ...form, cookie, ...headers }, body: '' });
 
-  test('need this site’s origin and the form’s secret', async () => {
-    const { cookie, csrf } = await signIn(h.app, OPERATE);
-    const other = await signIn(h.app, OPERATE);
-    const refusals: [Record<string, string>, string | undefined][] = [
-      [{ origin: 'https://evil.example' }, csrf],
-      [{}, csrf],
-      [{ origin: 'http://localhost' }, undefined],
-      [{ origin: 'http://localhost' }, ''],
-      [{ origin: 'http://localhost' }, other.csrf],
-    ];
-    for (const [headers, secret] of refusals) expect((await post(cookie, headers, secret)).status).toBe(403);
+  test('need this site’s origin, whatever the body is called', async () => {
+    const { cookie } = await signIn(h.app, OPERATE);
+    for (const from of [{}, { origin: 'https://evil.example' }, { 'sec-fetch-site': 'same-site' }]) {
+      expect((await post(cookie, from as Record<string, string>)).status).toBe(403);
+      const json = { 'content-type': 'application/json', ...from } as Record<string, string>;
+      expect((await post(cookie, json)).status).toBe(403);
+    }
     expect(h.asked).toEqual([]);
-    expect((await post(cookie, { origin: 'http://localhost' }, csrf)).status).toBe(303);
-    expect((await post(cookie, { 'sec-fetch-site': 'same-origin', 'x-csrf-token': csrf })).status).toBe(303);
+    expect((await post(cookie, { origin: 'http://localhost' })).status).toBe(303);
+    expect((await post(cookie, { 'sec-fetch-site': 'same-origin' })).status).toBe(303);
     expect(h.asked).toEqual(['pause', 'pause']);
   });
 
   test('are not for the role read, whose page shows no buttons', async () => {
-    const { cookie, csrf } = await signIn(h.app, READ);
-    expect((await post(cookie, { origin: 'http://localhost' }, csrf)).status).toBe(403);
+    const { cookie } = await signIn(h.app, READ);
+    expect((await post(cookie, { origin: 'http://localhost' })).status).toBe(403);
     expect(await (await h.app.request('/', { headers: { cookie } })).text()).not.toContain('/actions/');
   });
 
   test('are audited by the token’s name', async () => {
-    const { cookie, csrf } = await signIn(h.app, OPERATE);
-    await post(cookie, { origin: 'http://localhost' }, csrf);
+    const { cookie } = await signIn(h.app, OPERATE);
+    await post(cookie, { origin: 'http://localhost' });
     expect(await auditActions()).toContain('olga pause ok');
   });
 });
@@ -382,7 +251,6 @@ describe('tokens that change while the service runs', () => {
     const pause = await other.app.request('/actions/pause', {
       method: 'POST',
       headers: { ...form, cookie: olga.cookie, origin: 'http://localhost' },
-      body: new URLSearchParams({ csrf: olga.csrf }),
     });
     expect(pause.status).toBe(403);
 
@@ -394,44 +262,10 @@ describe('tokens that change while the service runs', () => {
   });
 });
 
-test('an open page is told nothing more once its session or its token is gone', async () => {
-  let tokens: OpsToken[] = [
-    { name: 'olga', role: 'operate', token: OPERATE },
-    { name: 'rita', role: 'read', token: READ },
-  ];
-  const other = await opsHarness({ tokens: () => tokens });
-  const { cookie, csrf } = await signIn(other.app, OPERATE);
-  const open = async (headers: Record<string, string>) => {
-    const reader = (await other.app.request('/stream', { headers })).body!.getReader();
-    expect((await reader.read()).done).toBe(false);
-    return reader;
-  };
-  const [bySession, byToken] = [await open({ cookie }), await open(bearer(READ))];
-  await other.app.request('/sign-out', {
-    method: 'POST',
-    headers: { ...form, cookie, origin: 'http://localhost' },
-    body: new URLSearchParams({ csrf }),
-  });
-  tokens = tokens.slice(0, 1);
-  for (const reader of [bySession, byToken]) expect((await reader.read()).done).toBe(true);
-  await other.close();
-});
-
 describe('forms', () => {
-  const FORMS = [
-    'retry',
-    'sync',
-    'sync-runs',
-    'pause',
-    'resume',
-    'events',
-    'refetch',
-    'release',
-    'approve-deletions',
-    'resolve-gap',
-  ];
+  const FORMS = ['sync', 'pause', 'resume', 'delivery', 'refetch', 'decide', 'resolve', 'notify-test'];
 
-  test('are all that posts to /actions, and none is taken without its secret, from elsewhere, or from a reader', async () => {
+  test('are all that posts to /actions, and none is taken from elsewhere or from a reader', async () => {
     const posted = h.app.routes.filter(
       ({ method, path }) => method === 'POST' && path.startsWith('/actions/'),
     );
@@ -440,28 +274,17 @@ describe('forms', () => {
     const rita = await signIn(h.app, READ);
     const here = { origin: 'http://localhost' };
     for (const name of FORMS) {
-      const post = async (cookie: string, csrf: string, headers: Record<string, string>) =>
+      const post = async (cookie: string, headers: Record<string, string>) =>
         (
           await h.app.request(`/actions/${name}`, {
             method: 'POST',
             headers: { ...form, cookie, ...headers },
-            body: new URLSearchParams({
-              csrf,
-              id: 'evt_1',
-              do: 'retry',
-              kind: 'vendor',
-              fullSync: '1',
-              sure: 'yes',
-            }),
+            body: new URLSearchParams({ id: 'evt_1', do: 'retry', kind: 'vendor', sure: 'yes' }),
           })
         ).status;
-      expect([name, await post(olga.cookie, '', here)]).toEqual([name, 403]);
-      expect([name, await post(olga.cookie, rita.csrf, here)]).toEqual([name, 403]);
-      expect([name, await post(olga.cookie, olga.csrf, { origin: 'https://evil.example' })]).toEqual([
-        name,
-        403,
-      ]);
-      expect([name, await post(rita.cookie, rita.csrf, here)]).toEqual([name, 403]);
+      for (const elsewhere of [{}, { origin: 'https://evil.example' }, { 'sec-fetch-site': 'same-site' }])
+        expect([name, await post(olga.cookie, elsewhere)]).toEqual([name, 403]);
+      expect([name, await post(rita.cookie, here)]).toEqual([name, 403]);
     }
     expect(h.asked).toEqual([]);
   });
@@ -494,6 +317,16 @@ test('a browser keeps the script and the style sheet, whose addresses change wit
   expect(paths).toHaveLength(2);
   for (const path of paths)
     expect((await h.app.request(path)).headers.get('cache-control')).toContain('immutable');
+});
+
+test('a body whose length is not told is refused unread', async () => {
+  const response = await h.app.request('/sign-in', {
+    method: 'POST',
+    headers: { ...form, origin: 'http://localhost', 'transfer-encoding': 'chunked' },
+    body: `token=${OPERATE}`,
+  });
+  expect(response.status).toBe(411);
+  expect(await response.json()).toMatchObject({ code: 'length_required' });
 });
 
 test('a body larger than any form of ours is refused', async () => {

@@ -1,67 +1,31 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   fieldChanges,
   hexDump,
-  INDENTED_DEPTH,
-  indentedJson,
   shortened,
   shownText,
   TEXT_SHOWN_CHARACTERS,
   utf8Text,
 } from '../../src/ops/body-text.ts';
-import { noticeOf } from '../../src/ops/pages/forms.ts';
 import { reasonsOf, seriesOf, seriesStart } from '../../src/ops/traffic.ts';
 
 test.each([
-  ['{"a":1,"b":[true,null]}', '{\n  "a": 1,\n  "b": [\n    true,\n    null\n  ]\n}'],
-  ['{}', '{}'],
-  ['{ "a" : [ ] }', '{\n  "a": []\n}'],
-  ['"{[,:]}"', '"{[,:]}"'],
-  ['{"a":"\\"}{,"}', '{\n  "a": "\\"}{,"\n}'],
-  // What printing anew would lose.
-  ['{"n":12345678901234567890,"n":1.0}', '{\n  "n": 12345678901234567890,\n  "n": 1.0\n}'],
-])('%s is indented without a change to anything but white space', (text, expected) => {
-  expect(indentedJson(text)).toBe(expected);
-});
-
-test('any JSON means the same when it is indented, and what is none stays as it is', () => {
-  fc.assert(
-    fc.property(fc.json(), (text) => {
-      expect(JSON.parse(indentedJson(text))).toEqual(JSON.parse(text));
-      // As everybody else indents.
-      expect(indentedJson(JSON.stringify(JSON.parse(text)))).toBe(JSON.stringify(JSON.parse(text), null, 2));
-    }),
-  );
-  expect(shownText('{"a":')).toEqual({ text: '{"a":', isIndented: false, left: 0 });
+  ['{"a":1,"b":[true,null],"c":{}}', '{\n  "a": 1,\n  "b": [\n    true,\n    null\n  ],\n  "c": {}\n}'],
+  ['{"n":12345678901234567890}', '{\n  "n": 12345678901234567890\n}'],
+  ['{"__proto__":"\\"}{,"}', '{\n  "__proto__": "\\"}{,"\n}'],
+])('%s is indented, every digit and every name in it', (text, expected) => {
+  expect(shownText(text)).toEqual({ text: expected, isIndented: true, left: 0 });
 });
 
 /** Bodies of the size that is kept of a rejected delivery, each of what makes an indenter grow. */
 const KEPT_BYTES = 16_384;
-const GREEDY: readonly (readonly [string, string])[] = [
+test.each([
+  ['what is no JSON', '{"a":'],
   ['brackets in brackets', '['.repeat(KEPT_BYTES / 2) + ']'.repeat(KEPT_BYTES / 2)],
   ['objects in objects', `${'{"":'.repeat(KEPT_BYTES / 5)}1${'}'.repeat(KEPT_BYTES / 5)}`],
-  [
-    'many values as deep as is indented',
-    `${'['.repeat(INDENTED_DEPTH)}${'1,'.repeat(8000)}1${']'.repeat(INDENTED_DEPTH)}`,
-  ],
-  ['a step down for each step up', `[${'[[[[1]]]],'.repeat(KEPT_BYTES / 10)}1]`],
-  ['white space', `[${'\r\n'.repeat(KEPT_BYTES / 2)}]`],
-];
-
-test.each(GREEDY)('%s make no page that is much longer than twice the bound', (_name, text) => {
-  const shown = shownText(text);
-  expect(shown.isIndented).toBe(true);
-  expect(shown.text.length).toBeLessThan(2 * TEXT_SHOWN_CHARACTERS);
-  expect(shown.text.replaceAll(/\s/g, '')).toBe(text.replaceAll(/\s/g, ''));
-});
-
-test('deeper than is indented stands on one line, and after the bound it stands as it came', () => {
-  const deep = '['.repeat(INDENTED_DEPTH + 2) + ']'.repeat(INDENTED_DEPTH + 2);
-  const lines = indentedJson(deep).split('\n');
-  expect(lines).toHaveLength(2 * INDENTED_DEPTH + 1);
-  expect(lines[INDENTED_DEPTH]!.trim()).toBe('[[]]');
-  expect(indentedJson('[1,[2, 3]]', 4)).toBe('[\n  1,[2, 3]]');
+  ['many values, deep within', `${'['.repeat(24)}${'1,'.repeat(8000)}1${']'.repeat(24)}`],
+])('%s stands as it came', (_, text) => {
+  expect(shownText(text)).toEqual({ text, isIndented: false, left: 0 });
 });
 
 test('a text beyond the bound is shown to it, and the rest is counted', () => {
@@ -98,7 +62,7 @@ test('a field that a column is made of is told once, unless the two differ', () 
   expect(names).toEqual(['name', 'status', 'data.status', 'data.owner']);
 });
 
-test('minutes are gathered into the bars of an hour and of a day, and those outside are left out', () => {
+test('minutes are gathered into the bars of an hour, and those outside are left out', () => {
   const now = Date.parse('2026-11-20T12:07:30Z');
   const row = (minute: string, what: string, times: number, total_ms = 0, max_ms = 0) => ({
     minute,
@@ -116,33 +80,19 @@ test('minutes are gathered into the bars of an hour and of a day, and those outs
     row('2026-11-20T12:01:00.000Z', 'rejected:late', 5),
     row('2026-11-20T12:02:00.000Z', 'lag:verification', 2, 3_000, 2_000),
     row('2026-11-20T12:03:00.000Z', 'lag:verification', 1, 9_000, 9_000),
-    row('2026-11-18T12:00:00.000Z', 'accepted', 99),
+    row('2026-11-20T11:07:00.000Z', 'accepted', 99),
   ];
-  const hour = seriesOf(rows, 'hour', now);
+  const hour = seriesOf(rows, now);
   expect(hour.points).toHaveLength(60);
   expect(hour.points.at(-1)).toMatchObject({ at: Date.parse('2026-11-20T12:07:00Z'), accepted: 3 });
   expect(hour.points.at(-8)).toMatchObject({ accepted: 4, duplicate: 1, quarantined: 2 });
-  const day = seriesOf(rows, 'day', now);
-  expect(day.points).toHaveLength(96);
-  expect(day.points.at(-1)).toMatchObject({
-    at: Date.parse('2026-11-20T12:00:00Z'),
+  expect(hour.total).toMatchObject({
     accepted: 7,
     verification: { times: 3, totalMs: 12_000, maxMs: 9_000 },
   });
-  expect(reasonsOf(day.total)).toEqual([
+  expect(reasonsOf(hour.total)).toEqual([
     ['late', 5],
     ['bad_signature', 2],
   ]);
-  expect(seriesStart('day', now)).toBe(day.points[0]!.at);
-});
-
-test('what a form did is told with how many it could not be done to', () => {
-  expect(noticeOf({ what: 'retried', done: 1, failed: 0 })).toEqual({
-    text: '1 event processed.',
-    isBad: false,
-  });
-  expect(noticeOf({ what: 'discarded', done: 12, failed: 2 })).toEqual({
-    text: '12 events discarded. 2 could not be: the state had changed.',
-    isBad: true,
-  });
+  expect(seriesStart(now)).toBe(hour.points[0]!.at);
 });

@@ -3,17 +3,21 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hearStatements } from '../support/statements.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
 
-/** Tables that grow with what happens; the others hold a row for each kind, state, registration or recent rejection. */
-const GROWING =
-  'events|changes|policies|risk_assessments|vendors|record_state|gaps|sync_runs|quarantine|duplicates|audit';
+/** Tables that grow with what happens. A scan of all records of a kind is allowed: there are as many as the company has. */
+const GROWING = 'events|changes|problems|sync_runs|quarantine|duplicates|audit';
 
 /** Reads of a table's end that are as long as their LIMIT, whatever is stored. */
 const BOUNDED = [
   // The newest thousand events: when a delivery last came in.
   /SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 1000/,
+  // What is open now.
+  /FROM problems\s+WHERE resolved_at IS NULL\s+(GROUP|ORDER) BY/,
+  // Three kinds.
+  /FROM sync_status ORDER BY kind/,
 ];
 /** Steps that read a partial index whole: what is open or pending now, and not what was ever stored. */
-const PRESENT = /USING (COVERING )?INDEX (gaps_open|gaps_open_newest|events_pending|quarantine_waiting)\b/;
+const PRESENT =
+  /USING (COVERING )?INDEX (problems_open|problems_open_newest|events_pending|quarantine_waiting)\b/;
 
 let h: Harness;
 let database: string;
@@ -30,14 +34,14 @@ afterAll(() => h.close());
 /** Every page and every list, plain and with each filter that it takes. */
 function paths(): string[] {
   const plain = h.app.routes
-    .filter(({ method, path }) => method === 'GET' && !path.includes('*') && !path.startsWith('/stream'))
+    .filter(({ method, path }) => method === 'GET' && !path.includes('*'))
     .map(({ path }) => path.replace(':kind', 'vendor').replace(':id', path.includes('records') ? 'v1' : '1'));
   const events = [
     'state=failed',
     'state=processed',
     'state=pending',
     'state=ignored',
-    'state=discarded',
+    'state=dismissed',
     'type=x',
     'kind=vendor',
   ]
@@ -51,7 +55,7 @@ function paths(): string[] {
       'record_id=v1&state=processed&type=x',
       'kind=vendor&state=failed',
     ])
-    .concat(['after=5', 'after=5&type=x']);
+    .concat(['type=x']);
   const pages = [
     'unverified=yes',
     'unverified=no',
@@ -59,52 +63,35 @@ function paths(): string[] {
     'deleted=no',
     'search=a',
     'search=v1',
-    'after=0.a',
+    'after=a',
     'status=approved',
-    'status=approved&after=0.v0',
+    'status=approved&after=v0',
     'field=owner.team=Legal',
-    'order=name',
-    'order=name&after=0.:v1',
-    'order=name&after=0.4:Namev1',
-    'order=name&after=1.v1',
     'order=changed',
-    'order=changed&status=approved&after=0.9',
-  ].concat([
-    'search=Ac&after=1.4:Acmev0',
-    'search=Ac&after=2.:v0&status=approved&field=a=b',
+    'order=changed&status=approved&after=9',
+    'search=Ac&after=v0&status=approved&field=a=b',
     'search=a&deleted=no&unverified=yes',
     'search=a&deleted=yes',
-  ]);
+  ];
   const api = pages.map((query) => query.replaceAll('=yes', '=true').replaceAll('=no', '=false'));
   return [
     ...new Set(plain),
-    '/?range=day',
-    '/?range=week',
-    '/events/evt_1',
-    '/api/events/evt_1',
-    ...events.flatMap((query) => [`/events?${query}`, `/api/events?${query}`]),
+    '/',
+    '/deliveries/evt_1',
+    '/api/deliveries/evt_1',
+    ...events.flatMap((query) => [`/deliveries?${query}`, `/api/deliveries?${query}`]),
     ...['vendor', 'policy', 'risk_assessment'].flatMap((kind) => [
       ...pages.map((query) => `/records/${kind}?${query}`),
-      ...pages.map((query) => `/download/records/${kind}?${query}`),
       ...api.map((query) => `/api/records/${kind}?${query}`),
     ]),
+    ...['/api/problems', '/api/problems?state=resolved'],
     ...[
-      '/gaps?show=resolved',
-      '/gaps?after=9',
-      '/gaps?show=resolved&after=9',
-      '/api/gaps?open=true',
-      '/api/gaps?open=false',
-    ],
-    ...[
-      '/sync-runs?after=9',
+      '/syncs?after=9',
       '/audit?after=9',
-      '/quarantine?after=9',
-      '/rejections?after=9',
-      '/deliveries',
       '/deliveries?search=nothing',
-      '/deliveries?outcome=accepted&after=9.9.9.9.9',
-      '/api/deliveries?above=1.1.1.1.1',
-      '/api/deliveries?search=nothing&above=1.1.1.1.1',
+      '/deliveries?outcome=accepted&after=9.9',
+      '/api/deliveries?above=1.1',
+      '/api/deliveries?search=nothing&above=1.1',
       '/api/deliveries?since=2026-01-01T00:00:00Z&until=2026-02-01T00:00:00Z&type=a.b&kind=vendor',
       '/records/vendor/v1?after=9',
     ],

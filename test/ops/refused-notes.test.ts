@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRefusedNotes, SUMMARY_MS } from '../../src/ops/guess-limit.ts';
+import { createRefusedNotes, SUMMARY_MS } from '../../src/ops/refused-notes.ts';
 
 /** Notes taken with time held in the hand. */
 function notes() {
@@ -48,21 +48,6 @@ test('the first refused token is noted at once, and the rest of its minute as on
   expect(taken).toHaveLength(3);
   await minuteOver();
   expect(taken).toHaveLength(3);
-});
-
-test('each door has its own, one address is named alone, and of many a few', async () => {
-  const { taken, refused, minuteOver } = notes();
-  await refused('sign_in', '10.0.0.1');
-  await refused('sign_in', '10.0.0.1');
-  await minuteOver();
-  for (let n = 0; n < 5_000; n += 1) await refused('bearer', `10.1.${n >> 8}.${n & 255}`);
-  await minuteOver();
-  expect(taken).toEqual([
-    'unknown sign_in refused: 10.0.0.1',
-    'unknown sign_in refused: 1 more within a minute, from 10.0.0.1',
-    'unknown bearer refused: 10.1.0.0',
-    'unknown bearer refused: 4999 more within a minute, from at least 1000 addresses: 10.1.0.1, 10.1.0.2, 10.1.0.3, 10.1.0.4, 10.1.0.5, …',
-  ]);
 });
 
 test('nobody’s tries are summed up under the name of another', async () => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -21,6 +21,15 @@ test('the first start makes a token that only its owner can read', () => {
 
 test('a later start takes the same token', () => {
   expect(loadOrCreateOpsToken(dir)).toEqual(loadOrCreateOpsToken(dir));
+});
+
+test.each([
+  [0o640, 'can be read by other users'],
+  [0o622, 'can be changed by other users'],
+])('a file of mode %o, whose token others may know, is refused with what to do', (mode, how) => {
+  loadOrCreateOpsToken(dir);
+  chmodSync(join(dir, OPS_TOKEN_FILE), mode);
+  expect(() => loadOrCreateOpsToken(dir)).toThrow(`${how}: chmod 600`);
 });
 
 test('the folder is made where it is missing', () => {

@@ -13,10 +13,10 @@ export interface TestDatabase {
   close(): Promise<void>;
 }
 
-const VIEWS: Readonly<Record<string, string>> = {
-  policy: 'policies_flat',
-  risk_assessment: 'risk_assessments_flat',
-  vendor: 'vendors_flat',
+const VIEWS: Readonly<Record<string, readonly string[]>> = {
+  policy: ['policies_flat', 'policies_history'],
+  risk_assessment: ['risk_assessments_flat', 'risk_assessments_history'],
+  vendor: ['vendors_flat', 'vendors_history'],
 };
 
 export async function createTestDatabase(
@@ -34,6 +34,9 @@ export async function createTestDatabase(
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename <> '__drizzle_migrations'",
   );
   const sequences = await names("SELECT sequencename AS name FROM pg_sequences WHERE schemaname = 'public'");
+  const views = new Map<string, string>();
+  for (const view of Object.values(VIEWS).flat())
+    views.set(view, (await names(`SELECT pg_get_viewdef('${view}') AS name`))[0]!);
   await client.query('CREATE SCHEMA fresh');
   for (const table of tables) await client.query(`CREATE TABLE fresh.${table} AS SELECT * FROM ${table}`);
   const restore = `DO $$ BEGIN ${[
@@ -53,9 +56,9 @@ export async function createTestDatabase(
       const learned = await names('SELECT DISTINCT kind AS name FROM fields');
       await client.query(restore);
       // Columns of a view do not go one by one.
-      for (const kind of learned) {
-        await client.query(`DROP VIEW ${VIEWS[kind]} CASCADE`);
-        await client.query('SELECT show_fields($1)', [kind]);
+      for (const view of learned.flatMap((kind) => VIEWS[kind]!)) {
+        await client.query(`DROP VIEW ${view} CASCADE`);
+        await client.query(`CREATE VIEW ${view} AS ${views.get(view)}`);
       }
     },
     close: () => client.end(),

@@ -14,19 +14,17 @@ export async function fillStoredDatabase(
       SELECT i + 1, 'evt_' || lpad(i::text, 9, '0'), 'vendor.updated', ${at}, 0, 'vendor', ${name('ven', `i % ${third}`)}, ${at}, ${at},
         CASE WHEN i % 97 = 0 THEN 'failed' ELSE 'processed' END, ${at}, '{"id":"' || i || '","data":{"note":"' || repeat('x', 200) || '"}}'
       FROM ${numbers(size)};
-    INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
-      SELECT i + 1, 'vendor', ${name('ven', `i % ${third}`)}, 'update', '{"status":"a"}', '{"status":"b"}', 'sync:1', ${at} FROM ${numbers(size)};
-    UPDATE event_counts SET count = (SELECT count(*) FROM events e WHERE e.state = event_counts.state);
+    INSERT INTO changes (seq, kind, record_id, operation, before, after, data, cause, at)
+      SELECT i + 1, 'vendor', ${name('ven', `i % ${third}`)}, 'update', '{"status":"a"}', '{"status":"b"}', '{}', 'sync', ${at} FROM ${numbers(size)};
     UPDATE counter SET value = ${2 * size};
-    INSERT INTO duplicates (received_at, event_id, type) SELECT received_at, id, type FROM events;
     INSERT INTO trimmed_events (id, content_hash, received_at) SELECT 'gone_' || lpad(seq::text, 9, '0'), id, received_at FROM events;
-    INSERT INTO gaps (kind, record_id, reason, opened_at, resolved_at, number)
+    INSERT INTO problems (kind, record_id, reason, opened_at, resolved_at, number)
       SELECT 'vendor', ${name('ven', 'i')}, 'failed_event', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, i FROM ${numbers(size / 10)};
     INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sync', 'ok' FROM ${numbers(size / 10)};
-    INSERT INTO quarantine (received_at, reason, t, body, body_sha256, released_at)
-      SELECT ${at}, 'invalid_json', '1', '{'::bytea, lpad(i::text, 64, '0'), CASE WHEN i % 5 = 0 THEN ${at} END FROM ${numbers(size / 10)};
-    INSERT INTO rejections (at, reason, t, bytes, header, network, times)
-      SELECT ${at}, 'no_match', '1', 480, 't=1', '', 1 FROM ${numbers(1_000)};
+    INSERT INTO rejections (received_at, outcome, reason, t, body, bytes, body_sha256, dismissed_at)
+      SELECT ${at}, 'quarantined', 'invalid_json', '1', '{'::bytea, 1, lpad(i::text, 64, '0'), CASE WHEN i % 5 = 0 THEN ${at} END FROM ${numbers(size / 10)};
+    INSERT INTO rejections (received_at, outcome, reason, t, bytes, header)
+      SELECT ${at}, 'rejected', 'no_match', '1', 480, 't=1' FROM ${numbers(1_000)};
     INSERT INTO sync_runs (kind, reason, started_at, finished_at, outcome, number, began_at)
       SELECT (ARRAY['vendor', 'policy', 'risk_assessment'])[i % 3 + 1], 'timer', ${at}, ${at}, 'complete', i, i FROM ${numbers(size / 10)};`);
   for (const [kind, table, prefix] of [

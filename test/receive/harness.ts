@@ -51,11 +51,13 @@ export async function startReceiver(
       harness.answer = () => error;
     },
     inbox: {
-      async accept(event) {
-        harness.accepted.push(event);
-        const answer = harness.answer();
-        if (answer instanceof Error) throw answer;
-        return answer;
+      async accept(events) {
+        return events.map((event) => {
+          harness.accepted.push(event);
+          const answer = harness.answer();
+          if (answer instanceof Error) throw answer;
+          return answer;
+        });
       },
       async quarantine(delivery) {
         const answer = harness.answer();
@@ -78,7 +80,6 @@ export async function startReceiver(
       header: 'x-webhook-signature',
       toleranceSeconds: 300,
       maxBodyBytes: 4096,
-      bodiesInFlightBytes: 65_536,
       ...settings,
     },
     pointers: {

@@ -1,24 +1,21 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { Hono } from 'hono';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { UsageError } from '../../src/platform/errors.ts';
-import { createBodies } from '../../src/receive/body.ts';
-import { prove } from '../../src/receive/connections.ts';
 import { type Listener, type ListenOptions, listen, SERVER_LIMITS } from '../../src/receive/server.ts';
 import { exchange } from './harness.ts';
 
 let listener: Listener | undefined;
 afterEach(() => listener?.close(0));
 
-/** Node's own, as far as it can be asked what it hands on. */
-type NodeParser = { constructor: { kOnBody: number } } & Record<number, (chunk: Buffer) => unknown>;
+const QUICK_HEADERS = { headersTimeout: 100, requestTimeout: 3_600_000, connectionsCheckingInterval: 20 };
+const QUICK_REQUEST = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 20 };
 
-const QUICK_HEADERS = { headersTimeoutMs: 100, requestTimeoutMs: 3_600_000, connectionsCheckMs: 20 };
-const QUICK_REQUEST = { headersTimeoutMs: 100, requestTimeoutMs: 200, connectionsCheckMs: 20 };
+const HERE = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+const LAST = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
 
 async function start(app: Hono, options: Partial<ListenOptions> = {}): Promise<number> {
   listener = await listen({
@@ -69,10 +66,19 @@ async function open(
   return { socket, received: () => text, closed };
 }
 
+/** The server's socket of the next connection. */
+function theirSocket(): Promise<Socket> {
+  const { promise, resolve } = Promise.withResolvers<Socket>();
+  const note = (message: unknown) => resolve((message as { socket: Socket }).socket);
+  subscribe('net.server.socket', note);
+  onTestFinished(() => void unsubscribe('net.server.socket', note));
+  return promise;
+}
+
 describe('limits', () => {
   it('keep what slow senders may hold within the figures of a delivery’s timeout', () => {
-    expect(SERVER_LIMITS).toMatchObject({ headersTimeoutMs: 10_000, requestTimeoutMs: 15_000 });
-    expect(SERVER_LIMITS.connectionsCheckMs).toBeLessThanOrEqual(5000);
+    expect(SERVER_LIMITS).toMatchObject({ headersTimeout: 10_000, requestTimeout: 15_000 });
+    expect(SERVER_LIMITS.connectionsCheckingInterval).toBeLessThanOrEqual(5000);
   });
 
   it('end slow headers with 408 as a problem document', async () => {
@@ -82,8 +88,8 @@ describe('limits', () => {
     expect(JSON.parse(answer.split('\r\n\r\n')[1]!)).toMatchObject({ status: 408, code: 'request_timeout' });
   });
 
-  it('end a connection that never says anything, and not before by the limit of idle ones', async () => {
-    const port = await start(echo().app, { limits: { ...QUICK_HEADERS, strangerKeepAliveMs: 0 } });
+  it('end a connection that never says anything', async () => {
+    const port = await start(echo().app, { limits: QUICK_HEADERS });
     expect(await exchange(port)).toMatch(/^HTTP\/1\.1 408 /);
   });
 
@@ -94,31 +100,19 @@ describe('limits', () => {
   });
 
   it('answer a few requests that did not wait for one another, and close a connection of thousands', async () => {
-    let parsed = 0;
-    const count = () => {
-      parsed += 1;
-    };
-    subscribe('http.server.request.start', count);
-    onTestFinished(() => void unsubscribe('http.server.request.start', count));
-    const port = await start(echo().app);
-    const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
-    const last = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
-    const few = await exchange(port, request.repeat(20) + last);
-    expect(few.split('HTTP/1.1 200 ')).toHaveLength(22);
-    parsed = 0;
-    await exchange(port, request.repeat(5_000) + last);
-    expect(parsed).toBeLessThan(100);
-  });
-
-  it('close a connection that goes on asking before it is answered, however slowly', async () => {
-    const { app, inside } = echo();
+    let asked = 0;
+    const app = new Hono().get('/', (c) => {
+      asked += 1;
+      return c.text('here');
+    });
     const port = await start(app);
-    const { socket, closed } = await open(port);
-    socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
-    await inside;
-    const asking = setInterval(() => socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'), 2);
-    await closed;
-    clearInterval(asking);
+    // An expectation is left out of account.
+    for (const request of [HERE, HERE.replace('x\r\n', 'x\r\nExpect: y\r\n')]) {
+      asked = 0;
+      expect((await exchange(port, request.repeat(20) + LAST)).split('HTTP/1.1 200 ')).toHaveLength(22);
+      await exchange(port, request.repeat(5_000) + LAST);
+      expect(asked).toBeLessThan(100);
+    }
   });
 
   it('leave alone whoever waits for each answer, however many ask at once', async () => {
@@ -131,77 +125,6 @@ describe('limits', () => {
     }
   });
 
-  it('hold for requests with an expectation too, which is left out of account', async () => {
-    let asked = 0;
-    const app = new Hono().get('/', (c) => {
-      asked += 1;
-      return c.text('here');
-    });
-    const port = await start(app);
-    const expecting = (...more: string[]) => `GET / HTTP/1.1\r\nHost: x\r\nExpect: y\r\n${more.join('')}\r\n`;
-    expect(await exchange(port, expecting('Connection: close\r\n'))).toMatch(/^HTTP\/1\.1 200 /);
-    asked = 0;
-    const answers = await exchange(port, expecting().repeat(5_000) + expecting('Connection: close\r\n'));
-    expect(answers.split('HTTP/1.1 ').length).toBeLessThan(100);
-    expect(asked).toBeLessThan(100);
-  });
-
-  it('read what comes over many connections at once in turns, once one of them has sent too much ahead', async () => {
-    const askedInTurns: number[] = [];
-    let turnEnds: NodeJS.Immediate | null = null;
-    const app = new Hono().get('/', (c) => {
-      if (turnEnds === null) askedInTurns.push(0);
-      turnEnds ??= setImmediate(() => {
-        turnEnds = null;
-      });
-      askedInTurns[askedInTurns.length - 1]! += 1;
-      return c.text('here');
-    });
-    const port = await start(app);
-    const opened = await Promise.all(Array.from({ length: 40 }, () => open(port)));
-    const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
-    // Each is accepted and answered before they all come at once.
-    for (const { socket } of opened) socket.write(get);
-    await expect.poll(() => opened.every(({ received }) => received().includes('here'))).toBe(true);
-    askedInTurns.length = 0;
-    for (const { socket } of opened) socket.write(get.repeat(1_000));
-    await Promise.all(opened.map(({ closed }) => closed));
-    // One connection by itself may send 32 ahead of the one that is being answered; the next one's turn begins with it.
-    expect(Math.max(...askedInTurns)).toBeLessThanOrEqual(2 * 33);
-    expect(await exchange(port, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')).toMatch(/ 200 /);
-  });
-
-  it.each([
-    ['that nobody reads', 404, async () => {}],
-    ['that was given up', 413, (incoming: IncomingMessage) => createBodies(1_000).read(incoming, 20, 0)],
-  ])('parse no more of a body %s, of what has come already neither', async (_which, status, read) => {
-    let parsed = 0;
-    const app = new Hono().post('/', async (c) => {
-      const { incoming } = c.env as { incoming: IncomingMessage };
-      const { parser } = incoming.socket as unknown as { parser: NodeParser };
-      const place = parser.constructor.kOnBody;
-      const onBody = parser[place]!;
-      parser[place] = (chunk) => {
-        parsed += 1;
-        return onBody.call(parser, chunk);
-      };
-      await read(incoming);
-      return c.body(null, status as 404 | 413);
-    });
-    const port = await start(app);
-    // Fewer than a connection is closed for.
-    const chunks = '1\r\nx\r\n'.repeat(1_500);
-    const request = `POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`;
-    const first = await open(port);
-    first.socket.write(request);
-    await expect.poll(first.received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
-    // Nor of what comes after the answer, whatever others do meanwhile.
-    first.socket.write(chunks);
-    expect(await exchange(port, request)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
-    await first.closed;
-    expect(parsed).toBeLessThan(200);
-  });
-
   it.each([
     ['in chunks', 'Host: x\r\nTransfer-Encoding: chunked', 404],
     ['whose length is told', 'Host: x\r\nContent-Length: 100000000', 404],
@@ -209,13 +132,8 @@ describe('limits', () => {
   ])(
     'read nothing of a body %s once it is answered, and end its connection',
     async (_which, headers, status) => {
-      let theirs: Socket | undefined;
-      const note = (message: unknown) => {
-        theirs = (message as { socket: Socket }).socket;
-      };
-      subscribe('http.server.request.start', note);
-      onTestFinished(() => void unsubscribe('http.server.request.start', note));
-      const limits = { requestTimeoutMs: 3_600_000, strangerKeepAliveMs: 3_600_000 };
+      const theirs = theirSocket();
+      const limits = { requestTimeout: 3_600_000 };
       const port = await start(new Hono(), { limits });
       const head = `POST / HTTP/1.1\r\n${headers}\r\n\r\n`;
       const { socket, received, closed } = await open(port, { allowHalfOpen: true });
@@ -228,7 +146,7 @@ describe('limits', () => {
       const sending = setInterval(() => socket.write('5\r\nhello\r\n'.repeat(100)), 1);
       await closed;
       clearInterval(sending);
-      expect(theirs!.bytesRead).toBe(head.length);
+      expect((await theirs).bytesRead).toBe(head.length);
       expect(isEnded).toBe(true);
     },
   );
@@ -239,7 +157,7 @@ describe('limits', () => {
   ])('let a sender %s read its answer', async (_which, headers, status) => {
     const port = await start(new Hono());
     const chunks = '5\r\nhello\r\n'.repeat(50_000);
-    for (let nth = 0; nth < 40; nth += 1) {
+    for (let nth = 0; nth < 5; nth += 1) {
       const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
       let received = '';
       socket.on('data', (chunk) => {
@@ -255,32 +173,6 @@ describe('limits', () => {
     }
   });
 
-  it('leave a connection open whose body was given up, where little of it is left', async () => {
-    const { app } = echo();
-    app.post('/given-up', async (c) => {
-      await createBodies(1_000).read((c.env as { incoming: IncomingMessage }).incoming, 20, 0);
-      return c.text('given up', 413);
-    });
-    const port = await start(app);
-    const { socket, received } = await open(port);
-    const half = 'x'.repeat(30);
-    socket.write(`POST /given-up HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\n\r\n${half}`);
-    await expect.poll(received).toMatch(/^HTTP\/1\.1 413 [\s\S]*given up$/);
-    socket.write(`${half}GET / HTTP/1.1\r\nHost: x\r\n\r\n`);
-    await expect.poll(received).toMatch(/ 200 [\s\S]*here$/);
-  });
-
-  it('take few of the chunks that come in one piece, and whole bodies after that', async () => {
-    const port = await start(echo().app);
-    const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n';
-    expect(await exchange(port, `${chunked}${'1\r\nx\r\n'.repeat(10_000)}0\r\n\r\n`)).toBe('');
-    // Node takes its parsers in turn, and the one that was stopped is among the first.
-    for (let nth = 0; nth < 5; nth++) {
-      const answer = await exchange(port, `${chunked}${'3\r\nabc\r\n'.repeat(500)}0\r\n\r\n`);
-      expect(answer).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\n1500$/);
-    }
-  });
-
   it('refuse large headers with 431 as a problem document', async () => {
     const port = await start(echo().app);
     const answer = await exchange(
@@ -292,18 +184,6 @@ describe('limits', () => {
 });
 
 describe('where there are as many connections as may be', () => {
-  const HERE = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
-
-  /** As `echo`, and `/proven` is what only somebody who knows a secret gets. */
-  function withProof() {
-    const parts = echo();
-    parts.app.get('/proven', (c) => {
-      prove((c.env as { incoming: IncomingMessage }).incoming);
-      return c.text('proven');
-    });
-    return parts;
-  }
-
   async function asked(port: number, path = '/', from?: string) {
     const each = await open(port, { from });
     each.socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
@@ -325,49 +205,8 @@ describe('where there are as many connections as may be', () => {
     for (const each of [first, fourth, fifth]) expect(each.socket.closed).toBe(false);
   });
 
-  it('strangers go first: their idle ones, then their busy ones; one that has proven itself and is busy stays', async () => {
-    const { app, release, inside } = withProof();
-    const port = await start(app, { limits: { maxConnections: 4 } });
-    const busyAndProven = await asked(port, '/proven');
-    busyAndProven.socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
-    await inside;
-    const idleAndProven = await asked(port, '/proven');
-    const busy = await open(port);
-    busy.socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n');
-    await expect.poll(busy.received).toContain('100 Continue');
-    const idle = await asked(port);
-    await asked(port, '/proven');
-    await idle.closed;
-    expect(busy.socket.closed).toBe(false);
-    await asked(port, '/proven');
-    await busy.closed;
-    await asked(port);
-    await idleAndProven.closed;
-    expect(busyAndProven.socket.closed).toBe(false);
-    release();
-    await expect.poll(busyAndProven.received).toMatch(/released$/);
-  });
-
-  it.each([
-    ['all', { maxConnections: 1 }],
-    ['all of its address', { maxConnectionsPerAddress: 1 }],
-  ])('a new one is turned away where %s are proven and busy', async (_which, limits) => {
-    const { app, release, inside } = withProof();
-    const port = await start(app, { limits });
-    const only = await asked(port, '/proven');
-    only.socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
-    await inside;
-    expect(await exchange(port, HERE)).toBe('');
-    release();
-    await expect.poll(only.received).toMatch(/released$/);
-    only.socket.destroy();
-    await expect
-      .poll(() => exchange(port, HERE.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')))
-      .toContain('here');
-  });
-
   it('an address has its share, and beyond it closes its own', async () => {
-    const port = await start(echo().app, { limits: { maxConnections: 3, maxConnectionsPerAddress: 2 } });
+    const port = await start(echo().app, { limits: { maxConnections: 3, maxConnectionsPerNetwork: 2 } });
     const other = await asked(port, '/', '127.0.0.3');
     // What it has closed itself counts no more.
     for (let n = 0; n < 5; n += 1) {
@@ -383,7 +222,7 @@ describe('where there are as many connections as may be', () => {
   });
 
   it('a proxy that is trusted has no share', async () => {
-    const limits = { maxConnections: 10, maxConnectionsPerAddress: 2 };
+    const limits = { maxConnections: 10, maxConnectionsPerNetwork: 2 };
     const addresses = { isProxy: (address: string | undefined) => address === '127.0.0.2' };
     const port = await start(echo().app, { limits, addresses });
     const all = [];
@@ -392,17 +231,6 @@ describe('where there are as many connections as may be', () => {
       each.socket.write(HERE);
       await expect.poll(() => each.received().match(/here/g)).toHaveLength(2);
     }
-  });
-
-  it('one that has proven itself may send a body in a few chunks while a stranger sends too many', async () => {
-    const port = await start(withProof().app);
-    const stranger = await asked(port);
-    const proven = await asked(port, '/proven');
-    const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
-    stranger.socket.write(`${chunked}${'1\r\nx\r\n'.repeat(10_000)}`);
-    proven.socket.write(`${chunked}${'1\r\nx\r\n'.repeat(7)}0\r\n\r\n`);
-    await expect.poll(proven.received).toMatch(/\r\n\r\n7$/);
-    await stranger.closed;
   });
 
   it('900 of strangers that say nothing shut nobody out', async () => {
@@ -416,67 +244,6 @@ describe('where there are as many connections as may be', () => {
     await Promise.all(silent.map((socket) => once(socket, 'connect')));
     for (let n = 0; n < 50; n += 1) expect((await asked(port)).received()).toMatch(/here$/);
     for (const socket of silent) socket.destroy();
-  });
-});
-
-describe('a connection is kept alive', () => {
-  const limits = { strangerKeepAliveMs: 50, keepAliveTimeoutMs: 75_000, connectionsCheckMs: 20 };
-
-  it('briefly for a stranger, and he is told so', async () => {
-    const port = await start(echo().app, { limits: { ...limits, strangerKeepAliveMs: 1_000 } });
-    const { socket, received, closed } = await open(port);
-    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-    await closed;
-    expect(received()).toMatch(/keep-alive: timeout=1\r\n/i);
-  });
-
-  it('long for who has shown to know a secret, and an answer that does not show it says what a stranger is told', async () => {
-    const app = new Hono()
-      .get('/', (c) => {
-        prove((c.env as { incoming: IncomingMessage }).incoming);
-        return c.text('here');
-      })
-      .get('/stranger', (c) => c.text('stranger'));
-    const port = await start(app, { limits });
-    const proven = await open(port);
-    proven.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-    await expect.poll(proven.received).toMatch(/keep-alive: timeout=75\r\n[\s\S]*here$/i);
-    // A stranger's that came later is gone, and this one still answers.
-    const stranger = await open(port);
-    stranger.socket.write('GET /stranger HTTP/1.1\r\nHost: x\r\n\r\n');
-    await stranger.closed;
-    proven.socket.write('GET /stranger HTTP/1.1\r\nHost: x\r\n\r\n');
-    await expect
-      .poll(proven.received)
-      .toMatch(/keep-alive: timeout=75\r\n[\s\S]*here[\s\S]*timeout=0\r\n[\s\S]*stranger$/i);
-  });
-
-  it('while a request is on its way or in progress, however long that takes', async () => {
-    const { app, release, inside } = echo();
-    const port = await start(app, { limits });
-    const { socket, received } = await open(port);
-    socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
-    await inside;
-    const stranger = await open(port);
-    stranger.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-    await stranger.closed;
-    release();
-    await expect.poll(received).toMatch(/released$/);
-  });
-
-  it('while a request comes in small parts', async () => {
-    const port = await start(echo().app, {
-      limits: { ...limits, strangerKeepAliveMs: 200, connectionsCheckMs: 100 },
-    });
-    const { socket, received } = await open(port);
-    const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
-    socket.write(request);
-    await expect.poll(received, { interval: 5 }).toMatch(/here$/);
-    for (const part of request) {
-      socket.write(part);
-      await new Promise((resolve) => setTimeout(resolve, 15));
-    }
-    await expect.poll(() => received().match(/here/g)).toHaveLength(2);
   });
 });
 
@@ -554,7 +321,6 @@ describe('what is not HTTP', () => {
         ...['Connection: close\r\n', 'Connection: upgrade\r\nUpgrade: h2c\r\n', 'Expect: 100-continue\r\n'],
         ...['CONNECT x:1 HTTP/1.1\r\n', 'OPTIONS * HTTP/1.1\r\n', 'GET http://[ HTTP/1.1\r\n', ': \r\n'],
       ),
-      fc.string({ unit: 'binary', maxLength: 40 }),
       fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
     );
     await fc.assert(
@@ -562,10 +328,51 @@ describe('what is not HTTP', () => {
         const answer = await exchange(port, Buffer.from(pieces.join(''), 'latin1'));
         expect(answer).toMatch(/^(HTTP\/1\.1 \d{3} |$)/);
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
     // A busy machine may take longer than the limit.
     await expect.poll(async () => (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe('here');
+  });
+
+  const hidden = (length: string, ...more: string[]) =>
+    `${['POST / HTTP/1.1', 'Host: x', `Content-Length: ${length}`, ...more].join('\r\n')}\r\n\r\n${LAST}`;
+  const chunked = (...lines: string[]) =>
+    `${['POST / HTTP/1.1', 'Host: x', ...lines].join('\r\n')}\r\n\r\n0\r\n\r\n${LAST}`;
+  const whole = `${LAST.length}`;
+
+  // Two programs may disagree where these end, and so find a second request in them.
+  it.each([
+    ['chunks and length', chunked('Transfer-Encoding: chunked', `Content-Length: ${LAST.length + 5}`)],
+    ['an encoding unknown', hidden('0', 'Transfer-Encoding: xchunked')],
+    ['chunked, identity', hidden('0', 'Transfer-Encoding: chunked, identity')],
+    ['a space before the colon', chunked('Transfer-Encoding : chunked', 'Content-Length: 5')],
+    ['a no-break space', hidden('0', 'Transfer-Encoding: \u00a0chunked')],
+    ['a folded header', chunked('Transfer-Encoding:\r\n chunked', 'Content-Length: 5')],
+    ['a folded length', hidden(`0\r\n ${whole}`)],
+    ['two equal lengths', hidden(whole, `Content-Length: ${whole}`)],
+    ['a list of lengths', hidden(`0, ${whole}`)],
+    ['a length with plus', hidden(`+${whole}`)],
+    ['a length in hex', hidden('0x0')],
+    ['a length with a space', hidden('0 0')],
+    ['a length of nothing', hidden('')],
+    ['a length without end', hidden('99999999999999999999999')],
+    ['line feeds alone', hidden('0').replaceAll('\r\n', '\n')],
+    ['a line feed in a value', hidden('0', 'X-A: a\nContent-Length: 1')],
+    ['a carriage return in a value', hidden('0', 'X-A: a\rContent-Length: 1')],
+    ['NUL in a name', hidden('0', 'X-\0A: b')],
+    ['no name', hidden('0', ': b')],
+    ['a version of two digits', hidden('0').replace('HTTP/1.1', 'HTTP/1.10')],
+    ['chunks under version 1.0', chunked('Transfer-Encoding: chunked').replace('HTTP/1.1', 'HTTP/1.0')],
+    ['a chunk of a sign', chunked('Transfer-Encoding: chunked').replace('\r\n0\r\n', '\r\n-0\r\n')],
+    ['a chunk in 0x', chunked('Transfer-Encoding: chunked').replace('\r\n0\r\n', '\r\n0x0\r\n')],
+    [
+      'extensions without end',
+      chunked('Transfer-Encoding: chunked').replace('\n0\r', `\n0;${'a'.repeat(9e4)}\r`),
+    ],
+    ['a tunnel', `CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: x\r\n\r\n${LAST}`],
+  ])('holds no second request: %s', async (_what, request) => {
+    const answer = await exchange(await start(echo().app), Buffer.from(request, 'latin1'));
+    expect(answer).not.toContain('here');
   });
 
   it('does not write into an answer that has begun', async () => {
@@ -583,18 +390,10 @@ describe('what is not HTTP', () => {
   });
 });
 
-it('a client that has half closed its connection is answered, however long that takes', async () => {
-  const { app, release, inside } = echo();
-  const { socket, received, closed } = await open(await start(app));
+it('a client that has half closed its connection has it closed, answered or not', async () => {
+  const { socket, closed } = await open(await start(echo().app));
   socket.end('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
-  await inside;
-  // What it has said last is here by then.
-  expect(await exchange(listener!.port, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')).toMatch(
-    / 200 /,
-  );
-  release();
   await closed;
-  expect(received()).toMatch(/ 200 [\s\S]*released$/);
 });
 
 describe('close', () => {
@@ -620,16 +419,13 @@ describe('close', () => {
   ])(
     'takes the request of which a connection was sending %s, and then closes that',
     async (_, begun, rest) => {
-      const theirs = Promise.withResolvers<Socket>();
-      const note = (message: unknown) => theirs.resolve((message as { socket: Socket }).socket);
-      subscribe('net.server.socket', note);
-      onTestFinished(() => void unsubscribe('net.server.socket', note));
+      const theirs = theirSocket();
       const { app } = echo();
       app.post('/body', async (c) => c.text(await c.req.text()));
       const port = await start(app);
       const { socket, received, closed } = await open(port);
       socket.write(begun);
-      const their = await theirs.promise;
+      const their = await theirs;
       await expect.poll(() => their.bytesRead).toBe(begun.length);
       const closing = listener?.close(10_000);
       socket.write(rest);
@@ -657,52 +453,6 @@ describe('close', () => {
   });
 });
 
-describe('requests in turns', () => {
-  it('go one of each address at a time, so that whoever asks for many waits for them himself', async () => {
-    const begun: string[] = [];
-    const all = Promise.withResolvers<void>();
-    const app = new Hono<{ Bindings: { incoming: IncomingMessage } }>().get('/', (c) => {
-      begun.push(c.env.incoming.socket.remoteAddress!);
-      if (begun.length === 1 + 2 * EACH + 1) all.resolve();
-      return c.text('here');
-    });
-    const EACH = 30;
-    const port = await start(app as unknown as Hono, { canWait: () => true });
-    const opened = await Promise.all(
-      ['127.0.0.2', '127.0.0.2', '127.0.0.3'].map((from) => open(port, { from })),
-    );
-    const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
-    // Its turn is over before theirs are asked for.
-    opened[2]!.socket.write(get);
-    await expect.poll(opened[2]!.received).toContain('here');
-    for (const { socket } of opened.slice(0, 2)) socket.write(get.repeat(EACH));
-    opened[2]!.socket.write(get);
-    await all.promise;
-    expect(begun).toHaveLength(1 + 2 * EACH + 1);
-    expect(begun.lastIndexOf('127.0.0.3')).toBeLessThan(begun.length - 1);
-    for (const { socket } of opened) socket.destroy();
-  });
-});
-
-describe('requests that can wait', () => {
-  it('are answered 411 in chunks, unread; the others are taken', async () => {
-    let asked = 0;
-    const app = new Hono().post('*', async (c) => {
-      asked += 1;
-      return c.text(await c.req.text());
-    });
-    const canWait = ({ url }: IncomingMessage) => url !== '/now';
-    const port = await start(app, { canWait });
-    const chunked = (path: string) =>
-      `POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n`;
-    expect(await exchange(port, chunked('/'))).toMatch(/^HTTP\/1\.1 411 [\s\S]*"code":"length_required"/);
-    expect(asked).toBe(0);
-    expect(await exchange(port, chunked('/now'))).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\na$/);
-    const whole = 'POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi';
-    expect(await exchange(port, whole)).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\nhi$/);
-  });
-});
-
 describe('an address that cannot be listened on', () => {
   it('is one clear error', async () => {
     const port = await start(echo().app);
@@ -713,41 +463,4 @@ describe('an address that cannot be listened on', () => {
       'this machine has no such address',
     );
   });
-});
-
-it('of answers that their clients do not read, those that began first are given up once all are too large', async () => {
-  const size = 32 * 2 ** 20;
-  const page = 'x'.repeat(size);
-  const canWait = () => true;
-  const port = await start(
-    new Hono().get('/', (c) => c.text(page)),
-    { canWait },
-  );
-  const clients: Awaited<ReturnType<typeof open>>[] = [];
-  for (let n = 0; n < 4; n += 1) {
-    const client = await open(port);
-    clients.push(client);
-    const begun = new Promise<void>((resolve) => {
-      client.socket.once('data', () => resolve(void client.socket.pause()));
-    });
-    client.socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
-    await begun;
-  }
-  for (const { socket } of clients) socket.resume();
-  await Promise.all(clients.map(({ closed }) => closed));
-  const isWhole = clients.map(({ received }) => received().length > size);
-  expect([isWhole.at(0), isWhole.at(-1)]).toEqual([false, true]);
-});
-
-it('an answer that is too large by itself is not given up, nor a request that still waits for its own', async () => {
-  const page = 'x'.repeat(80 * 2 ** 20);
-  const { app, release, inside } = echo();
-  app.get('/page', (c) => c.text(page));
-  const port = await start(app, { canWait: () => true });
-  const waiting = await open(port);
-  waiting.socket.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
-  await inside;
-  expect((await (await fetch(`http://127.0.0.1:${port}/page`)).text()).length).toBe(page.length);
-  release();
-  await expect.poll(waiting.received).toMatch(/released$/);
 });

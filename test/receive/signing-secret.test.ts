@@ -81,7 +81,7 @@ describe('a signing secret makes no key', () => {
 
   it('that is shorter than its text says, whatever the text', () => {
     const texts = fc.oneof(
-      fc.string({ unit: 'binary' }),
+      fc.array(fc.integer({ min: 0, max: 0xffff })).map((codes) => String.fromCharCode(...codes)),
       fc.string({ unit: fc.constantFrom(...'0123456789abcdefABCDEF g=+/-_\n') }),
     );
     fc.assert(

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -58,12 +58,6 @@ describe('a tree', () => {
     expect(whatIsAmiss(root)).toEqual([expect.stringContaining(name)]);
   });
 
-  it('whose steps were never released may change them', () => {
-    appendFileSync(join(root, 'drizzle/sqlite/0001_views.sql'), '-- more\n');
-    commit();
-    expect(whatIsAmiss(root)).toEqual([]);
-  });
-
   it.each([
     'sqlite/0000_tables.sql',
     'sqlite/0001_views.sql',
@@ -84,12 +78,5 @@ describe('a tree', () => {
 
     rmSync(join(root, 'drizzle', step));
     expect(whatIsThawed(root)).toEqual([expect.stringContaining(step)]);
-  });
-
-  it('that was released once keeps what it noted then', () => {
-    freeze(root);
-    const noted = readFileSync(join(root, 'drizzle/frozen.json'), 'utf8');
-    expect(freeze(root)).toEqual([]);
-    expect(readFileSync(join(root, 'drizzle/frozen.json'), 'utf8')).toBe(noted);
   });
 });

@@ -93,7 +93,7 @@ image() {
     --env "CREDENTIALS_KEY=$(openssl rand -base64 32)" --env SYNC_SETTLE_SECONDS=1 localhost/machines >/dev/null
   mirror() { podman exec machines-mirror node dist/src/main.js "$@"; }
   eventually mirror status
-  mirror register --url http://127.0.0.1:8080/webhooks >/dev/null
+  mirror webhook register --url http://127.0.0.1:8080/webhooks >/dev/null
   mirror trigger policy.created --field name=Clean >/dev/null
   eventually eval "mirror records list policy --search Clean | grep -q sync:"
   mirror status --check >/dev/null
@@ -126,7 +126,8 @@ unit() {
   eventually inside systemctl is-system-running
   inside systemd-run --quiet --unit=sandbox -E SANDBOX_API_KEY=$API_KEY /opt/compliance-mirror/node_modules/.bin/compliance-mirror sandbox
   eventually eval "inside journalctl -u sandbox | grep -q 'Page: '"
-  mirror setup --base-url http://127.0.0.1:9090/v1 --api-key-file $home/api-key --url http://127.0.0.1:8080/webhooks --wait 10s --yes >"$WORK/setup.log"
+  inside bash -c "umask 077; printf 'COMPLIANCE_BASE_URL=http://127.0.0.1:9090/v1\nCOMPLIANCE_API_KEY_FILE=%s\n' $home/api-key >$home/.env; chown compliance-mirror $home/.env"
+  mirror setup --url http://127.0.0.1:8080/webhooks --wait 10s --yes >"$WORK/setup.log"
   inside systemctl enable --quiet --now compliance-mirror
   eventually eval "mirror status | grep -q 'Service running'"
   mirror trigger policy.created --field name=Clean >/dev/null

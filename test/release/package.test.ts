@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { billOfMaterials } from './bill-of-materials.ts';
+import { billOfMaterials, runningOnly } from './bill-of-materials.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -44,13 +44,21 @@ describe('the package', () => {
   });
 
   it('runs in a folder with nothing else in it', () => {
-    expect(program('setup', '--help')).toContain('--base-url');
-    program('migrate');
-    expect(JSON.parse(program('events', 'list', '--json'))).toMatchObject({ items: [] });
+    expect(program('setup', '--help')).toContain('--url');
+    expect(program('migrate')).toContain('up to date');
   });
 
-  it('plays the demo to the end, where both sides are equal', () => {
-    expect(program('demo', '--for', '4s')).toContain('Equal, record by record');
+  it('locks what it is installed with, each by its integrity, and nothing that only developing takes', () => {
+    const npm = (...args: string[]) =>
+      execFileSync('npm', args, { cwd: ROOT, stdio: 'pipe', encoding: 'utf8' as const });
+    const [{ files }] = JSON.parse(npm('pack', '--dry-run', '--json', '--silent'));
+    expect(files.map(({ path }: { path: string }) => path)).toContain('npm-shrinkwrap.json');
+    expect(existsSync(join(ROOT, 'npm-shrinkwrap.json'))).toBe(false);
+    const { '': own, ...packages } = runningOnly(ROOT).lock.packages;
+    expect(own).not.toHaveProperty('devDependencies');
+    expect(Object.keys(packages).toSorted()).toEqual(
+      expect.arrayContaining(components.map(({ name }) => `node_modules/${name}`)),
+    );
   });
 
   it('brings its documents along, and nothing that only whoever develops it needs', () => {

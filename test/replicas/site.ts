@@ -6,7 +6,7 @@ import type { Records, Resource } from '../support/independent-upstream-records.
 import { SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
 import { freePorts } from '../support/ports.ts';
 
-export const OPS_TOKEN = 'replicas-operator-0123456789';
+export const OPS_TOKEN = 'replicas-operator-0123456789-of-thirt';
 
 /** One process of several over the site's database. Its ports stay the same through its lives. */
 export interface Replica {
@@ -20,6 +20,8 @@ export interface Replica {
   line(part: string): Promise<string>;
   /** Gone from one instruction to the next. */
   kill(): Promise<void>;
+  /** Stands still for so long, and goes on as if nothing had been. */
+  standStill(ms: number): Promise<void>;
   /** In good order. Resolves to the exit code. */
   stop(): Promise<number | null>;
   get<T>(path: string): Promise<T>;
@@ -41,6 +43,8 @@ export async function createSite(options: {
   upstream: Pick<IndependentUpstream, 'baseUrl'> | null;
   replicas: number;
   settings?: Readonly<Record<string, string>>;
+  /** How far the system clock of each process is ahead of that of the one before. The database's is right. */
+  clocksApartMs?: number;
 }): Promise<Site> {
   const server = await startPostgres();
   const databaseUrl = await server.createDatabase();
@@ -57,7 +61,10 @@ export async function createSite(options: {
   };
   const ports = await freePorts(2 * options.replicas);
   const replicas = Array.from({ length: options.replicas }, (_, index) =>
-    createReplica(String.fromCharCode(97 + index), [ports[2 * index]!, ports[2 * index + 1]!], settings),
+    createReplica(String.fromCharCode(97 + index), [ports[2 * index]!, ports[2 * index + 1]!], {
+      ...settings,
+      ...aheadBy(index * (options.clocksApartMs ?? 0)),
+    }),
   );
   return {
     server,
@@ -75,6 +82,13 @@ export async function createSite(options: {
       await server.stop();
     },
   };
+}
+
+/** Settings that set the system clock of a process. */
+function aheadBy(ms: number): Record<string, string> {
+  if (ms === 0) return {};
+  const shift = `const now=Date.now;const Own=Date;Date.now=()=>now()+${ms};globalThis.Date=new Proxy(Own,{construct:(of,given)=>given.length===0?new of(of.now()):new of(...given)})`;
+  return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(shift)}` };
 }
 
 function createReplica(
@@ -115,6 +129,12 @@ function createReplica(
     line: (part) => running!.line(part),
     async kill() {
       await end('SIGKILL');
+    },
+    async standStill(ms) {
+      const still = running?.child;
+      still?.kill('SIGSTOP');
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      still?.kill('SIGCONT');
     },
     stop: () => end('SIGTERM'),
     get: (path) => ask(path),

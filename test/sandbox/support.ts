@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import type { SandboxParts } from '../../sandbox/controls.ts';
 import type { GivenOptions } from '../../sandbox/options.ts';
 import { startSandbox } from '../../sandbox/sandbox.ts';
 
@@ -16,6 +17,7 @@ export interface Answer {
 
 export interface TestSandbox {
   url: string;
+  parts: SandboxParts;
   /** A request below /v1 with the API key. */
   api(method: string, path: string, body?: unknown): Promise<Answer>;
   /** A request below /_sandbox. */
@@ -26,7 +28,7 @@ export interface TestSandbox {
 }
 
 export async function testSandbox(options: GivenOptions = {}): Promise<TestSandbox> {
-  const sandbox = await startSandbox({ port: 0, apiKeys: [API_KEY], seedNumber: 7, ...options });
+  const sandbox = await startSandbox({ port: 0, apiKeys: [API_KEY], ...options });
   onTestFinished(() => sandbox.close());
   const api: TestSandbox['api'] = (method, path, body) =>
     request(method, `${sandbox.url}/v1${path}`, body, { authorization: `Bearer ${API_KEY}` });
@@ -34,12 +36,13 @@ export async function testSandbox(options: GivenOptions = {}): Promise<TestSandb
     request(method, `${sandbox.url}/_sandbox${path}`, body);
   return {
     url: sandbox.url,
+    parts: sandbox.parts,
     api,
     control,
     register: async (url, events) =>
       (await api('POST', '/webhooks', { url, events, description: 'test' })).body.data,
     quiesce: async () => {
-      const { body } = await control('POST', '/quiesce', { timeoutMs: 120_000 });
+      const { body } = await control('POST', '/scenario', { name: 'stop', waitMs: 120_000 });
       if (!body.quiet) throw new Error(`not quiet: ${JSON.stringify(body)}`);
     },
   };

@@ -6,7 +6,7 @@ import type { IncomingEvent, Store } from '../../src/store/store.ts';
 const DAY_MS = 86_400_000;
 const START = Date.parse('2026-01-01T00:00:00Z');
 const TIMING = { settleMs: 10_000 };
-const KEEP = { bodyDays: 90, historyDays: 0, dedupeDays: 400 };
+const KEEP = { bodyDays: 90, historyDays: 0 };
 
 const ignored = (id: string): IncomingEvent => ({
   id,
@@ -52,7 +52,7 @@ async function trim(options: Parameters<typeof createTrim>[0], signal: AbortSign
 
 const signal = new AbortController().signal;
 const bodies = async (store: Store, ...ids: string[]) =>
-  Promise.all(ids.map(async (id) => (await store.showEvent(id))?.body != null));
+  Promise.all(ids.map(async (id) => (await store.showDelivery(id))?.body != null));
 
 it('trims bodies once they are as old as RETENTION_BODY_DAYS says, and nothing else unasked', async () => {
   const { store, clock, at, accept, audit } = await scene();
@@ -68,21 +68,19 @@ it('trims bodies once they are as old as RETENTION_BODY_DAYS says, and nothing e
   expect(await store.list('audit', { limit: 5 })).toHaveLength(1);
 });
 
-it('takes the history away where asked, and the ids only after DEDUPE_DAYS', async () => {
+it('takes the history away where asked, and the ids only after 400 days', async () => {
   const { store, clock, at, accept, audit } = await scene();
-  const settings = { bodyDays: 1, historyDays: 10, dedupeDays: 20 };
+  const settings = { bodyDays: 1, historyDays: 10 };
   await accept('e1');
   await audit();
   at(11);
   await accept('e2');
   expect(await trim({ store, clock, settings }, signal)).toEqual({ event_bodies: 1, events: 1, audit: 1 });
   expect(await accept('e1')).toEqual([{ status: 'duplicate', conflicting: false }]);
-  at(21);
-  expect(await trim({ store, clock, settings }, signal)).toEqual({
-    event_bodies: 1,
-    duplicates: 1,
-    event_ids: 1,
-  });
+  at(399);
+  expect(await trim({ store, clock, settings }, signal)).toEqual({ event_bodies: 1 });
+  at(401);
+  expect(await trim({ store, clock, settings }, signal)).toEqual({ event_ids: 1 });
   expect(await accept('e1')).toMatchObject([{ status: 'accepted' }]);
 });
 
@@ -92,60 +90,6 @@ it('pauses between short steps, so that deliveries get the lock', async () => {
   at(100);
   expect(await trim({ store, clock, settings: KEEP }, signal)).toEqual({ event_bodies: 500 });
   expect(pauses()).toBe(2);
-});
-
-it('gives each task its turns, so that none waits for the end of another', async () => {
-  const { store, clock, at, accept } = await scene();
-  const taken: string[] = [];
-  await accept(...Array.from({ length: 500 }, (_, n) => `e${n}`));
-  at(100);
-  const watched: Store = {
-    ...store,
-    trim: (thing, step) => {
-      if (thing === 'event_bodies' || thing === 'events') taken.push(thing);
-      return store.trim(thing, step);
-    },
-  };
-  await trim({ store: watched, clock, settings: { ...KEEP, historyDays: 90 } }, signal);
-  expect(taken.slice(0, 6)).toEqual([
-    'event_bodies',
-    'events',
-    'event_bodies',
-    'events',
-    'event_bodies',
-    'events',
-  ]);
-});
-
-it('goes on where a round ended', async () => {
-  const { store, clock, at, accept } = await scene();
-  await accept(...Array.from({ length: 500 }, (_, n) => `e${n}`));
-  at(100);
-  const stop = new AbortController();
-  const asked: string[] = [];
-  const watched: Store = {
-    ...store,
-    trim: (thing, step) => {
-      asked.push(`${thing} after ${step.after}`);
-      return store.trim(thing, step);
-    },
-  };
-  const settings = KEEP;
-  const round = createTrim({
-    store: watched,
-    settings,
-    clock: { ...clock, sleep: async () => stop.abort() },
-  });
-  expect(await round(stop.signal)).toEqual({ rows: { event_bodies: 200 }, isOver: false });
-  asked.length = 0;
-  expect(await round(signal)).toEqual({ rows: { event_bodies: 300 }, isOver: true });
-  expect(asked).toEqual([
-    'quarantine_bodies after 0',
-    'duplicates after 0',
-    'event_ids after 0',
-    'event_bodies after 200',
-    'event_bodies after 400',
-  ]);
 });
 
 it('ends early when the service stops', async () => {
@@ -164,8 +108,7 @@ it('never asks for history where RETENTION_HISTORY_DAYS is 0, and for rejections
     'registrations 0',
     'rejections 7',
     'event_bodies 90',
-    'quarantine_bodies 90',
-    'duplicates 90',
+    'quarantined_bodies 90',
     'event_ids 400',
   ]);
   expect(things(5)).toContain('changes 5');

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { sealSecret } from '../../src/compliance/secrets.ts';
 import type { Logger } from '../../src/platform/logger.ts';
-import { candidateSecrets, createSigningSecrets, stateOfSecret } from '../../src/service/signing-secrets.ts';
+import { candidateSecrets, createSigningSecrets } from '../../src/service/signing-secrets.ts';
 import type { StoredRegistration } from '../../src/store/store.ts';
 
 const KEY = randomBytes(32);
@@ -122,16 +122,6 @@ test('what does not open refuses a start; later what was open stays, is told onc
   expect(s.names()).toEqual(['wh_1', 'wh_3']);
 });
 
-test('a secret does not open in the row of another registration', () => {
-  const { sealedSecret } = registration('wh_1', SECRET);
-  const settings = { key: KEY, encoding: 'hex', now: NOW } as const;
-  expect(stateOfSecret(registration('wh_1', SECRET), settings)).toEqual({
-    state: 'verifies',
-    fits: ['utf8', 'hex', 'base64'],
-  });
-  expect(stateOfSecret(registration('wh_2', null, { sealedSecret }), settings).state).toBe('unreadable');
-});
-
 test('doctor tries the secrets that it can read, the expired ones too', () => {
   const sealedSecret = sealSecret(randomBytes(32), SECRET, { table: 'registrations', row: 'wh_other_key' });
   const held = [
@@ -164,32 +154,6 @@ test('a secret is awaited from the look that finds it asked for until the look t
   await s.secrets.refresh();
   s.wall += 1000;
   expect(s.secrets.isAwaited()).toBe(false);
-});
-
-test('a secret keeps its last use when a rotation moves it', async () => {
-  const s = scene(registration('wh_1', SECRET));
-  const [old, young] = [Buffer.from('old'), Buffer.from('young')];
-  s.configured = [old];
-  await s.secrets.refresh();
-  s.secrets.used(old);
-  s.configured = [young, Buffer.from('old')];
-  expect(s.secrets.facts()).toEqual([
-    { position: 1, registration: null, lastUsedAt: null },
-    { position: 2, registration: null, lastUsedAt: NOW },
-    { position: 3, registration: 'wh_1', lastUsedAt: null },
-  ]);
-});
-
-test('each secret has a last use of its own, so that none in use is taken for one to remove', async () => {
-  const s = scene(registration('wh_1', SECRET));
-  s.configured = [Buffer.from('one')];
-  await s.secrets.refresh();
-  const [one, other] = s.secrets.keys();
-  for (const secret of [one, other, one]) {
-    s.wall += 1000;
-    s.secrets.used(secret!);
-  }
-  expect(s.secrets.facts().map((each) => each.lastUsedAt)).toEqual([NOW + 3000, NOW + 2000]);
 });
 
 test('the configured secrets come first, and a change of their file counts at once', async () => {

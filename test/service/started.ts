@@ -10,7 +10,7 @@ import { startService } from '../../src/service/service.ts';
 import { API_KEY, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { createSender, SIGNING_SECRET } from '../support/independent-upstream-sender.ts';
 
-const TOKEN = 'operate-token-of-the-tests';
+const TOKEN = 'operate-token-of-the-tests-of-thirt';
 
 export interface Line {
   msg: string;
@@ -25,7 +25,7 @@ export interface Line {
 export async function startedService() {
   const upstream = await startIndependentUpstream();
   onTestFinished(() => upstream.close());
-  const dir = mkdtempSync(join(tmpdir(), 'gap-lines-'));
+  const dir = mkdtempSync(join(tmpdir(), 'problem-lines-'));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   const lines: Line[] = [];
   const destination = {
@@ -76,6 +76,7 @@ export async function startedService() {
     read,
     token: TOKEN,
     database,
-    rows: () => database.prepare('SELECT reason, resolved_at FROM gaps').all() as { resolved_at: unknown }[],
+    rows: () =>
+      database.prepare('SELECT reason, resolved_at FROM problems').all() as { resolved_at: unknown }[],
   };
 }

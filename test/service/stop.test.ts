@@ -36,32 +36,3 @@ it('the next start counts the downtime from the stop on', async () => {
   const heartbeat = database.prepare("SELECT value FROM facts WHERE name = 'heartbeat'").pluck().get();
   expect(Date.parse(String(heartbeat))).toBeGreaterThanOrEqual(askedAt);
 });
-
-it('a crash loses little of a chart, because what is counted is written while the service runs, too', async () => {
-  const { deliver, database } = await startedService();
-  await deliver('evt_1', { type: 'vendor.updated', data: { vendorId: 'ven_1', name: 'Acme' } });
-  const written = database.prepare("SELECT times FROM traffic WHERE what = 'accepted'").pluck();
-  await expect.poll(() => written.get()).toBe(1);
-});
-
-it('a dry run that a stop interrupts is answered so, and leaves no error in the log', async () => {
-  const { service, upstream, lines, token, database } = await startedService();
-  const finished = database.prepare("SELECT count(*) FROM sync_runs WHERE outcome = 'complete'").pluck();
-  await expect.poll(() => finished.get(), { timeout: 60_000 }).toBe(3);
-  const isAsked = Promise.withResolvers<void>();
-  upstream.faultOf = () => {
-    isAsked.resolve();
-    return { fault: 'hang', ms: 60_000 };
-  };
-  const headers = { authorization: `Bearer ${token}` };
-  const dryRun = { method: 'POST', headers, body: '{"dry_run":true}' };
-  const asked = fetch(`${service.opsUrl}/api/sync-runs`, dryRun);
-  await isAsked.promise;
-  await service.stop();
-  const answer = await asked;
-  expect([answer.status, await answer.json()]).toEqual([
-    502,
-    expect.objectContaining({ code: 'interrupted', title: 'The dry run was interrupted.' }),
-  ]);
-  expect(lines.map(({ msg }) => msg)).not.toContain('operators’ request failed');
-});

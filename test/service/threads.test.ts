@@ -60,7 +60,7 @@ describe('while a commit waits for the disk', () => {
     // Many more turns of the event loop than an answer takes.
     for (let n = 0; n < 20; n += 1)
       expect([await live(), await probe(`${mirror.opsUrl}/livez`)]).toEqual([200, 200]);
-    expect(await (await askOperators(mirror, '/api/events')).json()).toMatchObject({ items: [{}] });
+    expect(await (await askOperators(mirror, '/api/deliveries')).json()).toMatchObject({ items: [{}] });
     expect(come).toEqual([]);
     free('commit');
     await expect.poll(() => come).toEqual([202, 202, 202]);
@@ -73,7 +73,7 @@ describe('while a commit waits for the disk', () => {
 describe('while a report takes long', () => {
   it('deliveries and probes are answered', async () => {
     hinder('report');
-    const report = askOperators(mirror, '/api/events').then((answer) => answer.status);
+    const report = askOperators(mirror, '/api/deliveries').then((answer) => answer.status);
     const come = watched([report]);
     for (let n = 0; n < 20; n += 1) expect([await deliver(), await live()]).toEqual([202, 200]);
     expect(await probe(`${mirror.opsUrl}/readyz`)).toBe(200);
@@ -86,7 +86,7 @@ describe('while a report takes long', () => {
 describe('a thread that breaks', () => {
   it.each<[thread: string, at: string, ask: () => Promise<unknown>]>([
     ['database', 'commit-fault', deliver],
-    ['reports', 'report-fault', () => askOperators(mirror, '/api/events')],
+    ['reports', 'report-fault', () => askOperators(mirror, '/api/deliveries')],
   ])('ends the service, which says why: %s', async (thread, at, ask) => {
     expect(await deliver()).toBe(202);
     hinder(at);

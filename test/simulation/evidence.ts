@@ -31,27 +31,36 @@ export const TABLES: Readonly<Record<Kind, string>> = {
   vendor: 'vendors',
 };
 
+/** An open problem. */
+export interface Problem {
+  id: number;
+  reason: string;
+  kind: Kind | null;
+  recordId: string | null;
+  needs: 'you' | 'time';
+  digest: string;
+}
+
 /** In words that both engines understand. */
 export const QUESTIONS = {
   rows: KINDS.map(
     (kind) =>
       `SELECT '${kind}' AS kind, r.id, CAST(r.data AS text) AS data, r.deleted_at, r.unverified_since,
-         s.unverified_since AS state_unverified, r.change_seq AS write, s.refusals, r.cause, r.shown
+         s.unverified_since AS state_unverified, r.change_seq AS write, s.refusals, r.cause || ':' || coalesce(r.cause_id, '') AS cause, r.shown
        FROM ${TABLES[kind]} r LEFT JOIN record_state s ON s.kind = '${kind}' AND s.id = r.id`,
   ).join(' UNION ALL '),
   stored: 'SELECT id FROM events',
-  twice: `SELECT cause, count(*) AS count FROM changes WHERE cause LIKE 'event:%' GROUP BY cause HAVING count(*) > 1`,
+  twice: `SELECT cause_id AS cause, count(*) AS count FROM changes WHERE cause = 'event' GROUP BY cause_id HAVING count(*) > 1`,
   pending: `SELECT count(*) AS count FROM events WHERE state = 'pending'`,
   unverified: `SELECT count(*) AS count FROM record_state s WHERE unverified_since IS NOT NULL AND NOT EXISTS
-    (SELECT 1 FROM gaps g WHERE g.resolved_at IS NULL AND g.reason IN ('unresolved', 'unproven_id') AND g.kind = s.kind AND g.record_id = s.id)`,
-  // What the API never showed stays open, and with it all that only a read of it could resolve.
-  gaps: `SELECT reason, kind, record_id FROM gaps g WHERE resolved_at IS NULL AND NOT EXISTS
-    (SELECT 1 FROM gaps u WHERE u.resolved_at IS NULL AND u.reason IN ('unresolved', 'unproven_id') AND u.kind = g.kind AND u.record_id = g.record_id)`,
+    (SELECT 1 FROM problems p WHERE (p.resolved_at IS NULL OR p.accepted_at IS NOT NULL) AND p.reason = 'unknown_record' AND p.kind = s.kind AND p.record_id = s.id)`,
+  problems:
+    'SELECT id, reason, kind, record_id AS "recordId", needs, digest FROM problems WHERE resolved_at IS NULL ORDER BY id',
   through: 'SELECT kind, complete_through AS instant FROM sync_status WHERE complete_through IS NOT NULL',
-  inSync: `SELECT kind FROM sync_status WHERE verdict = 'in_sync'`,
+  inSync: `SELECT kind FROM sync_status WHERE verdict IN ('in_sync', 'known_only')`,
   unread: `SELECT id FROM events WHERE state = 'failed' AND kind IS NOT NULL AND record_id IS NULL`,
-  quarantined: `SELECT id FROM quarantine WHERE released_at IS NULL AND kind = 'risk_assessment' AND record_id IS NULL`,
-  deletions: 'SELECT kind, id, sync_run_id AS "syncRunId" FROM pending_deletions ORDER BY kind, id',
+  quarantined: `SELECT id FROM rejections WHERE outcome = 'quarantined' AND dismissed_at IS NULL AND (kind = 'risk_assessment' OR kind IS NULL) AND record_id IS NULL`,
+  deletions: 'SELECT kind, id FROM pending_deletions WHERE kept_number IS NULL ORDER BY kind, id',
 } as const;
 
 /** Of a SQLite file, as it stands at each question; asked again only once somebody has committed. */

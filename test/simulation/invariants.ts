@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import type { Evidence, Row } from './evidence.ts';
+import type { Evidence, Problem, Row } from './evidence.ts';
 import type { Model, Version } from './model.ts';
 import { isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
 
@@ -29,7 +29,9 @@ import { isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
  *   address of one of its records was last answered with what nobody understands. Not of a vendor that is gone and has a
  *   tombstone: where an event has said so, the list shows it.
  *
- * - I11: what the service held at the instant that a kind is complete through is in: no row shows a version before that,
+ * - I11: every open problem has a way out, which a person can take or the history takes in the quiet: none is open at its end.
+ *
+ * - I12: what the service held at the instant that a kind is complete through is in: no row shows a version before that,
  *   unless an event wrote it that is not read yet. Asked of clocks that nobody has set.
  *
  * A tombstone is taken for the earliest deletion that I4 allows, and must satisfy I3 as the latest one. A service that
@@ -51,13 +53,13 @@ export interface Invariants {
   answered(kind: Kind, id: string | null, says: 'shown' | 'missing' | 'garbled'): void;
   /** I10, after any commit. */
   checkAnswers(): string | null;
-  /** I11. `epoch`: the wall clock as the world began. */
+  /** I12. `epoch`: the wall clock as the world began. */
   checkThrough(epoch: number): string | null;
   /** Whoever was answered may have died before it was written down. */
   forgetAnswers(): void;
   /** A person has settled this event. */
   settledByPerson(id: string): void;
-  /** Deliveries of assessments in quarantine that name none, and wait for a person; and that one has released them all. */
+  /** Deliveries in quarantine that may be about an assessment and name none, and wait for a person; and that one has released them all. */
   quarantined(): number[];
   releasedByPerson(): void;
   /** Accepted events that nothing but a person can settle now. */
@@ -69,6 +71,8 @@ export interface Invariants {
   checkWhole(kind: Kind, from: number): string | null;
   /** The service forgets, or remembers, all records of a kind. */
   forgetting(kind: Kind, forgets: boolean, now: number): void;
+  /** The kind's answers lag behind its events from time to time, by more than SETTLE. */
+  lagging(kind: Kind): void;
   /** I6: how the mirror differs from what is true now; empty when it does not. */
   differences(): string[];
   quiet(): {
@@ -76,8 +80,8 @@ export interface Invariants {
     /** Failed events that name no record: what is found of them is read, too. */
     unread: number;
     unverified: number;
-    openGaps: string[];
-    deletions: { syncRunId: number; ids: string[]; kind: Kind }[];
+    problems: Problem[];
+    deletions: { ids: string[]; kind: Kind }[];
   };
 }
 
@@ -133,6 +137,7 @@ export function createInvariants(options: {
   /** Records that were forgotten at some time since they were last verified alive. */
   const forgotten = new Set<string>();
   const everForgot = new Set<Kind>();
+  const everLagged = new Set<Kind>();
   const unread = new Map<string, Sent & { at: number; conflicts: boolean }>();
   const readable = new Set<Kind>();
   /** By record, since when. */
@@ -202,7 +207,7 @@ export function createInvariants(options: {
       if (gone.length === 0 && !explained) return `I5: ${key} is shown deleted and never was`;
       if (!verified) return null;
       const earliest = gone.find((rev) => rev >= before);
-      if (earliest === undefined || (gone.at(-1) ?? -1) < least) {
+      if (earliest === undefined || ((gone.at(-1) ?? -1) < least && !everLagged.has(kind))) {
         if (explained) lost.push(row);
         else if (earliest === undefined)
           return `I4: ${key} showed version ${before}, and is now shown deleted`;
@@ -220,7 +225,9 @@ export function createInvariants(options: {
       return `I3: ${key} is verified and shows what never was: ${row.data}`;
     }
     if (rev < before) return `I4: ${key} showed version ${before} as verified, and now ${rev}`;
-    if (rev < least)
+    // Behind a lag a third state counts at once, and need not be the newest.
+    const isThird = everLagged.has(kind) && rev > before;
+    if (rev < least && !isThird)
       return `I3: ${key} is verified at version ${rev}, and an accepted event announced ${least}`;
     shown.set(key, rev);
     if (!forgets.has(kind)) forgotten.delete(key);
@@ -237,6 +244,7 @@ export function createInvariants(options: {
   function takenBack(key: string, row: Row, last: Row | undefined): string | null {
     if (last !== undefined && last.data === row.data && last.deleted_at === row.deleted_at) return null;
     const { kind, id } = row;
+    if (everLagged.has(kind)) return null;
     const history = model.history(kind, id);
     const versions = versionOfField.get(key) ?? new Map<string, number>();
     versionOfField.set(key, versions);
@@ -308,7 +316,8 @@ export function createInvariants(options: {
     checkUnread(known) {
       for (const [body, { id, kind, recordId, rev, at }] of unread) {
         if (everForgot.has(kind) || !model.alive(kind, recordId)) continue;
-        if ((shown.get(`${kind} ${recordId}`) ?? -1) >= rev) continue;
+        // Behind a lag any state of it that was not confirmed before counts at once.
+        if ((shown.get(`${kind} ${recordId}`) ?? -1) >= (everLagged.has(kind) ? 0 : rev)) continue;
         if (known !== undefined && (!known.has(body) || movedSince(kind, at))) continue;
         if (kind !== 'risk_assessment' && movedSince(kind, at)) continue;
         // Gone since, it could be settled by that; a later life is another matter.
@@ -344,7 +353,7 @@ export function createInvariants(options: {
 
     checkThrough(epoch) {
       for (const { kind, instant } of evidence.answer<{ kind: Kind; instant: string }>('through')) {
-        if (everForgot.has(kind)) continue;
+        if (everForgot.has(kind) || everLagged.has(kind)) continue;
         const through = Date.parse(instant) - epoch;
         for (const row of rowsNow()) {
           // A read that follows keeps what an event has just shown.
@@ -360,7 +369,7 @@ export function createInvariants(options: {
           // Fields that events have shown stand among those that were read.
           const isMixed = row.deleted_at === null && !isDeepStrictEqual(history[rev]?.content, content);
           if (rev < held.rev && !isMixed)
-            return `I11: ${kind} is complete through ${through}, and ${row.id} shows version ${rev} of ${held.rev}`;
+            return `I12: ${kind} is complete through ${through}, and ${row.id} shows version ${rev} of ${held.rev}`;
         }
       }
       return null;
@@ -407,7 +416,12 @@ export function createInvariants(options: {
     },
 
     checkWhole(kind, from) {
-      if (kind === 'risk_assessment' || forgets.has(kind) || (rememberedAt.get(kind) ?? from) > from)
+      if (
+        kind === 'risk_assessment' ||
+        everLagged.has(kind) ||
+        forgets.has(kind) ||
+        (rememberedAt.get(kind) ?? from) > from
+      )
         return null;
       const ids = model.ids(kind);
       if (movedSince(kind, from)) return null;
@@ -416,6 +430,10 @@ export function createInvariants(options: {
       return missed.length === 0
         ? null
         : `I6: a complete full sync of ${kind} has missed ${missed.join(', ')}`;
+    },
+
+    lagging(kind) {
+      everLagged.add(kind);
     },
 
     forgetting(kind, does, now) {
@@ -462,22 +480,16 @@ export function createInvariants(options: {
     },
 
     quiet() {
-      const byFullSync = Map.groupBy(
-        evidence.answer<{ kind: Kind; id: string; syncRunId: number }>('deletions'),
-        (one) => one.syncRunId,
+      const byKind = Map.groupBy(
+        evidence.answer<{ kind: Kind; id: string }>('deletions'),
+        ({ kind }) => kind,
       );
       return {
         pending: countOf('pending'),
         unread: evidence.answer('unread').length,
         unverified: countOf('unverified'),
-        openGaps: evidence
-          .answer<{ reason: string; kind: string; record_id: string }>('gaps')
-          .map((gap) => `${gap.reason} ${gap.kind} ${gap.record_id}`),
-        deletions: [...byFullSync].map(([syncRunId, some]) => ({
-          syncRunId,
-          kind: some[0]!.kind,
-          ids: some.map((one) => one.id),
-        })),
+        problems: evidence.answer<Problem>('problems'),
+        deletions: [...byKind].map(([kind, some]) => ({ kind, ids: some.map(({ id }) => id) })),
       };
     },
   };

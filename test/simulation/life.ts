@@ -87,15 +87,18 @@ export function createMortal(site: Site, name: string, onDeath: () => void): Mor
       return answer;
     },
     reaching(real, reach) {
-      real.watchGaps(({ gap, what, error }) =>
-        site.trace(`gap ${gap.reason} ${gap.kind} ${gap.recordId} ${what}: ${error}`, name),
+      real.watchProblems(({ problem, what, error }) =>
+        site.trace(`problem ${problem.reason} ${problem.kind} ${problem.recordId} ${what}: ${error}`, name),
       );
-      const verbs = Object.entries(real).map(([verb, does]) => {
-        if (typeof does !== 'function') return [verb, does];
-        const call = does as (...args: unknown[]) => Promise<unknown>;
-        return [verb, (...args: unknown[]) => reach(verb, () => call(...args), args)];
-      });
-      return Object.fromEntries(verbs) as Store;
+      const reached = <Of extends object>(of: Of): Of => {
+        const verbs = Object.entries(of).map(([verb, does]) => {
+          if (typeof does !== 'function' || verb === 'underLease') return [verb, does];
+          const call = does as (...args: unknown[]) => Promise<unknown>;
+          return [verb, (...args: unknown[]) => reach(verb, () => call(...args), args)];
+        });
+        return Object.fromEntries(verbs) as Of;
+      };
+      return { ...reached(real), underLease: (lease) => reached(real.underLease(lease)) };
     },
   };
 }
@@ -111,8 +114,8 @@ export class DiskFull extends StoreUnavailable {
 export const READING: ReadonlySet<string> = new Set<keyof Store>([
   ...(['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countKnown'] as const),
   ...(['hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'untriedRecords'] as const),
-  ...(['kindsWantingFullSync', 'pendingDeletions', 'lastDelivery', 'readFact'] as const),
+  ...(['kindsWantingFullSync', 'pendingDeletions', 'pendingOf', 'lastDelivery', 'readFact'] as const),
   ...(['unreadEvents', 'failedWithoutRecord', 'shownIds', 'neverShown', 'unreadableRecords'] as const),
-  ...(['eventsNaming', 'learnedPointers', 'nextAttemptWall', 'recoverClaims', 'releaseEvents'] as const),
-  ...(['claimEvents', 'dueRecords', 'compareReads', 'sharedTime', 'countReplicas', 'findSession'] as const),
+  ...(['eventsNaming', 'learnedPointers'] as const),
+  ...(['dueRecords', 'sharedTime', 'findSession'] as const),
 ]);

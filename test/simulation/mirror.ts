@@ -55,7 +55,7 @@ export function startMirror({ site, path, onCommit }: MirrorOptions): Life {
   const store = life.reaching(file, (verb, call, args) => {
     if (READING.has(verb)) return heard(call);
     const inItsTurn = () => heard(() => inTurn(() => commit(verb, call, args)));
-    return verb === 'applyEvents' ? slowly(inItsTurn) : inItsTurn();
+    return verb === 'processPending' ? slowly(inItsTurn) : inItsTurn();
   });
   const stages = startStages(site, life, store);
   // Its start takes none of the world's time, unless the disk is full, and nobody makes it stand still.

@@ -51,7 +51,36 @@ export const MUTANTS: readonly Mutant[] = [
     tryFirst: 16,
     without: 'a read that begins too soon after an event takes back what that has shown',
     edits: [
-      { file: DECIDE, find: 'const kept = stillShown(state, read, timing);', put: 'const kept = null;' },
+      {
+        file: DECIDE,
+        find: 'const kept = stillShown(state, read, timing, seen.data);',
+        put: 'const kept = null;',
+      },
+    ],
+  },
+  {
+    name: 'too-early',
+    tryFirst: 3_000_003,
+    without:
+      'a read that shows only what was there before the newest event confirms it, although the API lags',
+    edits: [
+      {
+        file: DECIDE,
+        find: 'if (dirty <= confirmed || dirtyAt === null',
+        put: 'if (true || dirtyAt === null',
+      },
+    ],
+  },
+  {
+    name: 'age',
+    tryFirst: 3_000_006,
+    without: 'what a cache gives counts as read now',
+    edits: [
+      {
+        file: 'src/backfill/upstream.ts',
+        find: 'if (agedMs > 0) number = Math.min(number, await store.numberAt(began.wall));',
+        put: '[began.steady, ended.steady] = [began.steady + agedMs, ended.steady + agedMs];',
+      },
     ],
   },
   {
@@ -99,8 +128,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: LIST_SCAN,
-        find: 'contradiction(scan.total, scan.ids.size);',
-        put: 'contradiction(null, scan.ids.size);',
+        find: 'contradiction(scan.total, scan.ids.size, scan.gone.size);',
+        put: 'contradiction(null, scan.ids.size, scan.gone.size);',
       },
     ],
   },
@@ -121,7 +150,7 @@ export const MUTANTS: readonly Mutant[] = [
     tryFirst: 165,
     without: 'a list that moved while it was read is as good as one that did not',
     edits: [
-      { file: FULL_SYNC, find: 'first.steady && second.steady && isEqualExcept(', put: 'isEqualExcept(' },
+      { file: FULL_SYNC, find: 'first.steady && second.steady && isLater', put: 'isLater' },
       {
         file: LIST_SCAN,
         find: 'const isOnceMore = hasUnnamed || !last.steady || last.shortened;',
@@ -136,7 +165,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: PAGES,
-        find: 'const isRepeat = objects.length > 0 && (ids === before || ids === opening);',
+        find: 'const isRepeat = !isEmpty && (ids === before || ids === opening);',
         put: 'const isRepeat = false;',
       },
     ],
@@ -197,8 +226,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: DELETIONS,
-        find: 'const pending = new Set(isMany || isAll ? doubtful.map((candidate) => candidate.id) : []);',
-        put: 'const pending = new Set<string>();',
+        find: 'const waits = new Set(pending.map(({ id }) => id));',
+        put: 'const waits = new Set<string>();',
       },
     ],
   },
@@ -209,7 +238,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/service/missed-deliveries.ts',
-        find: 'await store.markUnverifiedDirty(now, options.timing);',
+        find: 'await options.store.markUnverifiedDirty(momentOf(options.clock), options.timing);',
         put: ';',
       },
     ],
@@ -220,9 +249,9 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a reading of the assessments that are known settles an event that named none',
     edits: [
       {
-        file: 'src/store/units/gaps.ts',
-        find: "return kind === 'risk_assessment' ? RESOLVED_BY_FULL_SYNC : [",
-        put: 'return [',
+        file: 'src/backfill/backfill.ts',
+        find: 'const listed = named?.isComplete ?? true;',
+        put: 'const listed = true;',
       },
     ],
   },
@@ -306,7 +335,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'if (error instanceof UpstreamError && isUnreadable(error)) {',
+        find: 'if (upstream.isOwnFault(error)) {',
         put: 'if (false) {',
       },
     ],
@@ -317,9 +346,9 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a list that shows a record tells that its own address is answered with what can be understood',
     edits: [
       {
-        file: 'src/store/units/gaps.ts',
-        find: "unreadable_answer: ['full_sync'],",
-        put: "unreadable_answer: ['read', 'full_sync'],",
+        file: 'src/mirror/problems.ts',
+        find: "unreadable_answer: {\n    ...YOURS,\n    resolvedBy: ['full_sync'],",
+        put: "unreadable_answer: {\n    ...YOURS,\n    resolvedBy: ['read', 'full_sync'],",
       },
     ],
   },
@@ -379,36 +408,13 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'one-batch-per-record',
-    without: 'two replicas work on events of one record at once',
-    edits: [
-      {
-        file: 'src/store/postgres/events.ts',
-        find: 'c.record_id = e.record_id AND c.kind = e.kind AND c.owner <>',
-        put: 'c.seq = e.seq AND c.owner =',
-      },
-    ],
-  },
-  {
-    name: 'claim-fence',
-    without: 'whoever has lost its claim finishes the event all the same',
-    edits: [
-      {
-        file: 'src/store/postgres/events.ts',
-        find: 'return events.filter((event) => ours.delete(event.seq));',
-        put: 'return events.filter((event) => ours.delete(event.seq) || true);',
-      },
-    ],
-  },
-  {
     name: 'lease-fence',
-    tryFirst: 45,
-    without: 'whoever stood still while another took its lease deletes what it had seen missing',
+    without: 'whoever stood still while another took its lease goes on as the worker',
     edits: [
       {
-        file: 'src/store/units/replicas.ts',
-        find: 'if (lease === undefined) return;',
-        put: 'return; if (lease === undefined) return;',
+        file: 'src/store/postgres/postgres.ts',
+        find: 'Promise.all([requireLease(to, lease), ',
+        put: 'Promise.all([null, ',
       },
     ],
   },

@@ -38,6 +38,8 @@ export interface Settings {
   references: readonly (readonly [string, string])[];
   /** The operator's file of assessments. */
   riskIds: readonly string[];
+  /** Answers may come from caches, and are up to so old. 0: none does. */
+  cacheMs: number;
 }
 
 /** How the event of a change fares. */
@@ -55,6 +57,8 @@ export interface Message {
 
 export type Fault =
   | { fault: 'outage' | 'unauthorized' | 'forbidden' | 'rate_limited' | 'lost_path' }
+  /** Its lists and its records show what was as this began. */
+  | { fault: 'lagging'; kind: Kind }
   | { fault: 'truncated' | 'gappy' | 'malformed' | 'page_ignored' | 'total_wrong' | 'forgetful'; kind: Kind };
 
 export type Operation = { at: number } & (
@@ -71,10 +75,16 @@ export type Operation = { at: number } & (
    * One of several replicas stands still, as a stopped process does, while the time of all others goes on: whoever asks the
    * database for this verb next, as it asks; null: anyone, at once.
    */
-  | { do: 'stall'; verb: 'applyEvents' | 'applyReads' | 'concludeDeletions' | null; forMs: number }
+  | { do: 'stall'; verb: 'processPending' | 'applyReads' | 'concludeDeletions' | null; forMs: number }
 );
 
 const HOUR_MS = 3_600_000;
+
+/** Of seeds from here on the upstream lags, and caches stand before it. */
+export const LAGGING_FROM = 3_000_000;
+const LAGGING_TO = 4_000_000;
+/** How long the API may lag behind an event, in SETTLEs. */
+const LONGEST_LAG = 15;
 
 /** How many ways there are for an id to stand elsewhere: the sender has them. */
 const SHAPES = 5;
@@ -90,6 +100,12 @@ export function planOf(seed: number): Plan {
   const settings = settingsOf(chance);
   const long = chance.happens('long', 0.06) ? chance.pick('long', ['policy', 'vendor'] as const) : null;
   if (long !== null) lengthen(chance, settings, long);
+  const lags = seed >= LAGGING_FROM && seed < LAGGING_TO;
+  if (lags) {
+    settings.cacheMs = chance.pick('cache', [0, settings.settleMs, settings.settleMs * 12]);
+    // What no pointer finds, nothing can be compared with.
+    settings.elsewhere = { share: 0, shape: 0 };
+  }
   const flapping = long === null && chance.happens('flapping', 0.06);
   if (flapping) shorten(chance, settings);
   const { settleMs } = settings;
@@ -152,6 +168,7 @@ export function planOf(seed: number): Plan {
       fault: { fault: 'lost_path' },
       forMs: settleMs * chance.between('lost at first', 2, 10),
     });
+  if (lags) operations.push(...lagsOf(chance, spanMs, settings));
   if (long) operations.push(...resumptions(chance, spanMs, long, settings));
   if (flapping) operations.push(...flaps(chance, spanMs, settings));
   operations.sort((a, b) => a.at - b.at);
@@ -190,6 +207,7 @@ function settingsOf(chance: Chance): Settings {
     initial,
     references,
     riskIds: chance.happens('file', 0.3) ? ['r0', 'r1'] : [],
+    cacheMs: 0,
   };
 }
 
@@ -200,6 +218,20 @@ function lengthen(chance: Chance, settings: Settings, kind: 'policy' | 'vendor')
   settings.givesTotal = chance.happens('long', 0.3);
   settings.requestsPerMinute = 6_000;
   settings.errorRate = Math.min(settings.errorRate, 0.05);
+}
+
+/** Of each kind, one lag after the other. */
+function lagsOf(chance: Chance, spanMs: number, { settleMs }: Settings): Operation[] {
+  return (['policy', 'vendor', 'risk_assessment'] as const).flatMap((kind) => {
+    const operations: Operation[] = [];
+    for (let at = 0; at < spanMs; ) {
+      at += Math.floor(settleMs * chance.between('lag after', 1, 12));
+      const forMs = settleMs * chance.between('lag', 2, LONGEST_LAG);
+      operations.push({ at, do: 'fault', fault: { fault: 'lagging', kind }, forMs });
+      at += forMs;
+    }
+    return operations;
+  });
 }
 
 /** Crashes far into a list scan, and records that come to be about then and that nothing announces. */

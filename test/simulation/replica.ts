@@ -99,7 +99,7 @@ export function startReplica(options: ReplicaOptions): Replica {
   async function reach(verb: string, call: () => Promise<unknown>, args: readonly unknown[]) {
     if (isDead()) return await never;
     const writes = !READING.has(verb);
-    const slownessMs = verb === 'applyEvents' ? site.slownessMs() : 0;
+    const slownessMs = verb === 'processPending' ? site.slownessMs() : 0;
     if (slownessMs > 0) await clock.sleep(slownessMs);
     if (stop?.verb === verb && matters(verb, args)) {
       standStill(stop.forMs);

@@ -2,12 +2,12 @@ import { initialIds, type Operation, type Plan, planOf } from './plan.ts';
 import { createChance } from './random.ts';
 
 /**
- * Around the ends of what is leased: a claim (15 s) is over and another has finished the event; the lease of the repairs
- * (10 s, prolonged every 2.5 s) has just gone to another, who has not yet come to the same conclusion. Milliseconds.
+ * Around the end of the worker's lease (10 s, prolonged every 2.5 s): it has just gone to another, who has not yet processed the same
+ * events, or come to the same conclusion. Milliseconds.
  */
 const STALLS_MS = {
   any: [2_000, 12_000],
-  applyEvents: [14_000, 20_000],
+  processPending: [9_000, 14_000],
   applyReads: [2_000, 14_000],
   concludeDeletions: [9_000, 11_000],
 } as const;
@@ -61,7 +61,7 @@ export function replicasPlanOf(seed: number): Plan {
     });
   }
   for (let left = chance.between('stalls', 0, 3); left > 0; left -= 1) {
-    const stalled = ['applyEvents', 'applyReads', 'concludeDeletions', 'concludeDeletions', null] as const;
+    const stalled = ['processPending', 'applyReads', 'concludeDeletions', 'concludeDeletions', null] as const;
     const verb = chance.pick('stalled', stalled);
     const [shortest, longest] = STALLS_MS[verb ?? 'any'];
     const stalledAt = at();

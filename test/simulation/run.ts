@@ -16,7 +16,7 @@ export const FOLDER = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 /** Commits that touch no record: nothing to check after them. */
 const BOOKKEEPING: ReadonlySet<string> = new Set([
   ...['beat', 'startSyncRun', 'progressSyncRun', 'finishSyncRun', 'interruptSyncRuns'],
-  ...['openGap', 'resolveGap', 'audit'],
+  ...['openProblem', 'endProblem', 'audit'],
 ]);
 
 let template: Buffer | null = null;

@@ -1,28 +1,20 @@
-import { type Backfill, createBackfill } from '../../src/backfill/backfill.ts';
-import { type Budget, createBudget } from '../../src/compliance/budget.ts';
+import { createBackfill } from '../../src/backfill/backfill.ts';
+import type { Budget } from '../../src/compliance/budget.ts';
 import type { ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
-import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
+import type { Kind } from '../../src/compliance/kinds.ts';
 import type { IdPointers } from '../../src/compliance/pointers.ts';
 import { createInbox, type Inbox } from '../../src/inbox/group-commit.ts';
 import { type Clock, sharedClock } from '../../src/platform/clock.ts';
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 import { createWorker } from '../../src/process/worker.ts';
 import { parseEnvelope } from '../../src/receive/envelope.ts';
-import {
-  createLeaderBackfill,
-  type LeaderBackfill,
-  READER_LEASE,
-} from '../../src/service/leader-backfill.ts';
-import {
-  createDeliveryWatch,
-  type DeliveryWatch,
-  forgeableDistanceMs,
-  recover,
-} from '../../src/service/missed-deliveries.ts';
-import { createReplicas, REPLICA_LIFE_MS } from '../../src/service/replicas.ts';
-import { createSharedBudget } from '../../src/service/request-budget.ts';
-import type { ProvisionalOutcome, RepairStore, Store } from '../../src/store/store.ts';
+import { createDeliveryWatch, type DeliveryWatch, recover } from '../../src/service/missed-deliveries.ts';
+import { createRememberedBudget } from '../../src/service/request-budget.ts';
+import { createWorkerBackfill, type WorkerBackfill } from '../../src/service/worker-backfill.ts';
+import { createWorkerLease } from '../../src/service/worker-lease.ts';
+import { digestOf } from '../../src/store/reports.ts';
+import type { ProvisionalOutcome, Store } from '../../src/store/store.ts';
 import { DiskFull, type Mortal } from './life.ts';
 import type { Settings } from './plan.ts';
 import type { Chance } from './random.ts';
@@ -39,7 +31,6 @@ const TOLERANCE_MS = 300_000;
 
 /** As the service has them. */
 const HEARTBEAT_MS = 5_000;
-const CLAIMS = { leaseMs: 15_000, lookEveryMs: 2_000 };
 
 /** One way between a replica and the database's clock takes up to this. Milliseconds. */
 const LONGEST_WAY_MS = 20;
@@ -73,16 +64,16 @@ export interface Stages {
   deliver(sent: Sent, signedWall: number): Promise<Answer>;
   requestFullSync(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
-  approve(pending: { kind: Kind; ids: readonly string[]; syncRunId: number }): Promise<void>;
+  approve(pending: { kind: Kind; ids: readonly string[] }): Promise<void>;
   discard(event: string): Promise<void>;
   release(quarantined: number): Promise<void>;
+  /** Accepts exactly what the problem shows. */
+  resolve(problem: { id: number; digest: string }): Promise<void>;
 }
 
 interface Running {
   inbox: Inbox;
-  backfill: Backfill;
-  /** The same among several; null: it is alone. */
-  held: LeaderBackfill | null;
+  backfill: WorkerBackfill;
   watch: DeliveryWatch;
 }
 
@@ -92,10 +83,16 @@ interface Running {
  */
 export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, store: Store): Stages {
   const { world, settings, chance } = site;
-  const { settleMs, fullSyncMs, requestsPerMinute, timeoutMs } = settings;
+  const { settleMs, fullSyncMs, requestsPerMinute } = settings;
   const { name } = life;
   const timing = { settleMs };
-  const rules = { pointers: POINTERS, eventsOnly: false, toleranceMs: TOLERANCE_MS, timing };
+  const rules = {
+    pointers: POINTERS,
+    eventsOnly: false,
+    toleranceMs: TOLERANCE_MS,
+    guardPercent: 20,
+    timing,
+  };
   const signal = new AbortController().signal;
   const isAlone = store.engine === 'sqlite';
   const own = world.clock(life.owner);
@@ -142,82 +139,64 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     const clock = shared ?? own;
     const now = () => ({ wall: clock.wall(), steady: clock.steady() });
     const startedWall = clock.wall();
-    const replicas = createReplicas({ store, clock, onError });
-    id = replicas.id;
-    const beatReplica = () => store.beatReplica(replicas.id, REPLICA_LIFE_MS, now());
-    const living: { others?: number } = isAlone ? {} : await beatReplica();
-    const interrupted = await recover({ store, clock, timing, eventsOnly: false, ...living });
-    const places = isAlone
-      ? null
-      : createSharedBudget({
-          store,
-          replica: replicas.id,
-          requestsPerMinute,
-          clock,
-          onError,
-          requestTimeoutMs: timeoutMs,
-        });
-    const client = site.client({ clock, budget: places ?? createBudget({ requestsPerMinute, clock }) });
-    const create = (over: RepairStore, from: readonly { kind: Kind; pages: number }[]): Backfill =>
-      createBackfill({
-        store: over,
-        client,
-        clock,
-        random,
-        onError,
-        interrupted: from,
-        rules,
-        requestsPerMinute,
-        fullSyncMs,
-        paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
-        riskIds: async () => settings.riskIds,
-        access: () => 'key',
-        onApplied: (kind, applied) => {
-          for (const { id, outcome, verified } of applied)
-            trace(`apply ${kind} ${id} ${outcome}${verified ? ' verified' : ''}`);
-        },
-        onConcluded: (kind, { deleted, pending }) => {
-          if (deleted.length + pending.length === 0) return;
-          trace(`conclude ${kind} deleted [${deleted.map((one) => one.id)}] pending [${pending}]`);
-        },
-        onProgress: () => undefined,
-        onReachability: () => undefined,
-        onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
-          trace(`sync ${kind} (${reason}) ${outcome} ${error ?? ''}`);
-          site.onFullSync(kind, outcome, world.now() - durationMs);
-        },
-      });
-    const held = isAlone
-      ? null
-      : createLeaderBackfill({
-          store,
-          replicas,
-          clock,
-          isFirst: living.others === 0,
-          create,
-          forgeableDistanceMs: forgeableDistanceMs(fullSyncMs),
-        });
-    const backfill = held ?? create(store, interrupted);
-    const worker = createWorker({
+    const lease = createWorkerLease({ store, clock, onError });
+    id = lease.id;
+    await recover({ store, clock, timing, eventsOnly: false });
+    const backfill = createWorkerBackfill({
       store,
+      lease,
+      clock,
+      requestsPerMinute,
+      async create(over, from) {
+        const of = { store: over, clock, requestsPerMinute, onError };
+        const budget = await createRememberedBudget({ ...of, address: 'https://upstream.example/v1' });
+        const own = createBackfill({
+          ...of,
+          ...from,
+          client: site.client({ clock, budget }),
+          random,
+          rules,
+          fullSyncMs,
+          paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: settings.pageSize },
+          riskIds: async () => ({ ids: settings.riskIds, isComplete: false }),
+          access: () => 'key',
+          onApplied: (kind, applied) => {
+            for (const { id, outcome, verified } of applied)
+              trace(`apply ${kind} ${id} ${outcome}${verified ? ' verified' : ''}`);
+          },
+          onConcluded: (kind, { deleted, pending }) => {
+            if (deleted.length + pending.length === 0) return;
+            trace(`conclude ${kind} deleted [${deleted.map((one) => one.id)}] pending [${pending}]`);
+          },
+          onProgress: () => undefined,
+          onReachability: () => undefined,
+          onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
+            trace(`sync ${kind} (${reason}) ${outcome} ${error ?? ''}`);
+            site.onFullSync(kind, outcome, world.now() - durationMs);
+          },
+        });
+        const known = () => ({
+          health: own.health(),
+          running: own.runningSyncRuns(),
+          budget: budget.left(),
+          skewMs: null,
+        });
+        return { backfill: own, known };
+      },
+    });
+    const worker = createWorker({
       clock,
       random,
       onError,
       rules,
-      concurrency: 2,
-      maxAttempts: 10,
-      ...(isAlone ? {} : { claims: { owner: `${replicas.id}/`, ...CLAIMS } }),
       onOutcome: (outcome) => {
         trace(`event ${outcome.event.id} ${outcome.outcome}`);
         site.onOutcome(outcome);
         if (outcome.outcome === 'failed') backfill.wake();
       },
-      onRetry: (event, error) => site.onBug(`event ${event.id} failed: ${error}`),
+      onDeferred: (event, error) => site.onBug(`event ${event.id} failed: ${error}`),
     });
-    const onAccepted = () => {
-      worker.wake();
-      replicas.notify('events');
-    };
+    const onAccepted = () => (lease.isWorker() ? worker.wake() : lease.notify('events'));
     const inbox = createInbox({ store, clock, rules, onAccepted, onError });
     const watch = createDeliveryWatch({
       store,
@@ -225,39 +204,33 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       clock,
       timing: rules.timing,
       onError,
-      takeTurn: replicas.takeTurn,
-      others: replicas.others,
+      takeTurn: lease.takeTurn,
+      hasSecret: () => true,
       startedAt: startedWall,
       silenceMs: 0,
       fullSyncMs,
     });
-    const look = async (isNotified: boolean) => await held?.look(isNotified);
-    const beat = async () => {
-      await store.beat(now(), {
-        eventsOnly: false,
-        settleMs,
-        fullSyncMs,
-        unreachable: false,
-        access: 'key',
-        reader: isAlone ? undefined : { lease: READER_LEASE, replica: replicas.id },
-      });
-    };
+    const facts = { eventsOnly: false, settleMs, fullSyncMs, unreachable: false, access: 'key' } as const;
+    const beat = async () => void (await store.beat(now(), lease.isWorker() ? facts : null));
     await beat();
-    if (isAlone) backfill.requestFullSync(KINDS, 'start');
-    running = { inbox, backfill, held, watch };
+    running = { inbox, backfill, watch };
     // Of one mirror alone only the beat: seeds know it so, and one look more is another history.
     const heartbeat = async () => {
-      await beatReplica();
       await beat();
       await watch.check();
     };
     const runs = [
-      worker.run(signal),
-      backfill.run(signal),
+      lease.hold(
+        [
+          ({ lease: held, signal }) => worker.run(held === null ? store : store.underLease(held), signal),
+          backfill.work,
+          async () => void beat().catch(onError),
+        ],
+        signal,
+      ),
       every(HEARTBEAT_MS, isAlone ? beat : heartbeat),
       shared === null ? null : every(HEARTBEAT_MS, shared.measure),
-      places?.run(signal),
-      replicas.listen({ onEvents: worker.wake, look }, signal),
+      lease.listen({ onEvents: worker.wake, look: backfill.look }, signal),
     ];
     for (const run of runs) run?.catch(onError);
   }
@@ -277,14 +250,14 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       if (running === null) return 'none';
       const { inbox, watch } = running;
       const ageMs = own.wall() - signedWall;
-      if (Math.abs(ageMs) > TOLERANCE_MS) {
-        watch.onRejectedTimestamp(ageMs > 0 ? 'timestamp_too_old' : 'timestamp_too_new');
-        return 'refused';
-      }
       const t = String(Math.floor(signedWall / 1000));
       const parsed = parseEnvelope(Buffer.from(sent.body), { pointers: POINTERS, t });
+      if (Math.abs(ageMs) > TOLERANCE_MS) {
+        for (const about of parsed.ok ? parsed.events : [parsed.unusable]) watch.onRejectedTimestamp(about);
+        return 'refused';
+      }
       try {
-        if (parsed.ok) await inbox.accept(parsed.event);
+        if (parsed.ok) await inbox.accept(parsed.events);
         else await inbox.quarantine(parsed.unusable);
         return parsed.ok ? 'acknowledged' : 'refused';
       } catch {
@@ -293,18 +266,20 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     },
     requestFullSync: (kinds) => running?.backfill.requestFullSync(kinds, 'operator'),
     refetch: (kind, recordId) => void running?.backfill.refetch(kind, [recordId]).catch(onError),
-    async approve({ kind, ids, syncRunId }) {
-      const approved = await store.approveDeletions(kind, ids, syncRunId, own.wall() + APPROVED_FOR_MS);
-      if (approved.length === 0 || running === null) return;
-      const { backfill, held } = running;
-      if (held === null) backfill.requestFullSync([kind], 'operator');
-      else await held.askForFullSync([kind], 'operator');
+    async approve({ kind, ids }) {
+      const how = { untilWall: own.wall() + APPROVED_FOR_MS, eventsOnly: false };
+      const approved = await store.approveDeletions(kind, digestOf(kind, ids), how, ownNow());
+      if (approved === null || running === null) return;
+      await running.backfill.askForFullSync([kind], 'operator');
     },
     async discard(event) {
-      await store.discardEvent(event, ownNow());
+      await store.dismissDelivery(event, ownNow(), timing);
+    },
+    async resolve({ id: problem, digest }) {
+      await store.resolveProblem(problem, digest, ownNow());
     },
     async release(quarantined) {
-      await store.releaseQuarantined(quarantined, ownNow(), timing);
+      await store.dismissDelivery(`rejection:${quarantined}`, ownNow(), timing);
     },
   };
 }

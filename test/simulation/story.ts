@@ -1,5 +1,6 @@
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
+import type { ReadObject } from '../../src/store/store.ts';
 import type { Evidence } from './evidence.ts';
 import { assessmentNamedIn, createInvariants, type Invariants } from './invariants.ts';
 import type { Life } from './life.ts';
@@ -81,7 +82,7 @@ export function createStory<Alive extends Life>(
   const world = createWorld(work);
   const chance = createChance(plan.seed ^ 0x5bd1e995);
   const model = createModel({ order: settings.order, references: new Map(settings.references) });
-  const weather: Weather = { active: new Set(), rough: true };
+  const weather: Weather = { active: new Set(), laggingSince: new Map(), rough: true };
   const lives: (Alive | null)[] = Array.from({ length: plan.replicas }, () => null);
   const lines: string[] = [];
   const trace = (line: string, who = '') => {
@@ -106,7 +107,7 @@ export function createStory<Alive extends Life>(
   const sentAs = (body: string) => sentByBody.get(body);
   const invariants = createInvariants({ evidence, model, sentAs, now: world.now });
   const syncedSince = new Map<Kind, number>();
-  const finishedBy = new Map<number, string>();
+  const finished = new Set<number>();
   const trouble = { slowUntil: -1, slownessMs: 0, fullUntil: -1 };
   let staging: Staging<Alive>;
   let until = 0;
@@ -141,14 +142,15 @@ export function createStory<Alive extends Life>(
         },
       }),
     onOutcome({ event }) {
-      const before = finishedBy.get(event.seq);
-      if (before !== undefined) fail(`I2: ${event.id} was processed by ${before} and by ${event.owner}`);
-      finishedBy.set(event.seq, event.owner);
+      if (finished.has(event.seq)) fail(`I2: ${event.id} was processed twice`);
+      finished.add(event.seq);
     },
     onFullSync(kind, outcome, startedAt) {
       if (outcome !== 'complete') return;
       syncedSince.set(kind, startedAt);
-      onceSeen(() => demand(invariants.checkWhole(kind, startedAt - settings.settleMs - clockErrorMs)));
+      onceSeen(() =>
+        demand(invariants.checkWhole(kind, startedAt - settings.settleMs - settings.cacheMs - clockErrorMs)),
+      );
     },
     onBug: fail,
     isDiskFull: () => world.now() < trouble.fullUntil,
@@ -238,9 +240,14 @@ export function createStory<Alive extends Life>(
       case 'fault': {
         const { fault, forMs } = operation;
         weather.active.add(fault);
+        if (fault.fault === 'lagging') {
+          weather.laggingSince.set(fault.kind, world.now());
+          invariants.lagging(fault.kind);
+        }
         if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true, world.now());
         world.at(world.now() + forMs, null, () => {
           weather.active.delete(fault);
+          if (fault.fault === 'lagging') weather.laggingSince.delete(fault.kind);
           // Not while it goes on by another of the kind.
           const isOver = (kind: Kind) =>
             [...weather.active].every((other) => other.fault !== 'forgetful' || other.kind !== kind);
@@ -345,6 +352,13 @@ export function createStory<Alive extends Life>(
     const quarantined = invariants.quarantined();
     if (quarantined.length > 0) invariants.releasedByPerson();
     for (const id of quarantined) await ask((stages) => stages.release(id));
+    // A person knows that there is no such record.
+    for (const problem of invariants.quiet().problems) {
+      const { reason, needs, kind, recordId } = problem;
+      const isUnknown = reason === 'unknown_record' && kind !== null && recordId !== null;
+      if (needs === 'you' && isUnknown && !model.alive(kind, recordId))
+        await ask((stages) => stages.resolve(problem));
+    }
   }
 
   /** What keeps the mirror from being in sync in the quiet; nothing, in the end. */
@@ -358,7 +372,7 @@ export function createStory<Alive extends Life>(
       ...(state.unread > 0 ? [`${state.unread} events unread`] : []),
       ...(state.unverified > 0 ? [`${state.unverified} unverified`] : []),
       ...(state.deletions.length > 0 ? ['deletions pending'] : []),
-      ...state.openGaps.map((gap) => `gap ${gap}`),
+      ...state.problems.map(({ reason, kind, recordId }) => `problem ${reason} ${kind} ${recordId} (I11)`),
     ];
   }
 
@@ -408,10 +422,10 @@ export function createStory<Alive extends Life>(
 export function namedTo(verb: string, args: readonly unknown[]): string[] {
   if (verb === 'makeDue' && args[0] === 'risk_assessment') return args[1] as string[];
   if (verb !== 'applyReads') return [];
-  const objects = args[1] as { id: string; data: JsonObject }[];
+  const objects = args[1] as ReadObject[];
   return args[0] === 'risk_assessment'
     ? objects.map(({ id }) => id)
-    : objects.flatMap(({ data }) => assessmentNamedIn(data));
+    : objects.flatMap(({ json }) => assessmentNamedIn(JSON.parse(json) as JsonObject));
 }
 
 /** The same by a delivery. An assessment's own id and another record's reference stand in the same field. */

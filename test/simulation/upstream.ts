@@ -20,9 +20,13 @@ import type { World } from './time.ts';
 /** Lanes as draws name them: another name, another history. */
 const LANE_LABELS: Readonly<Record<Lane, string>> = { live: 'live', scan: 'walk', person: 'person' };
 
+const kindOf = (name: string) => name.slice(0, name.indexOf(' '));
+
 /** Which faults last at this moment. Shared by all lives of the mirror. */
 export interface Weather {
   active: Set<Fault>;
+  /** Kinds of which nothing newer is shown. */
+  laggingSince: Map<string, number>;
   /** False: every request succeeds, and shows what is true now. */
   rough: boolean;
 }
@@ -67,7 +71,9 @@ export function createUpstreamClient(options: {
     const servedAfter = Math.floor(latency * chance.draw(`served ${name}`));
     let result: T | UpstreamError;
     await clock.sleep(servedAfter, call.signal);
-    const shownAt = world.now() - stalenessOf(name);
+    const agedMs = ageOf(name);
+    const fresh = world.now() - agedMs - stalenessOf(name);
+    const shownAt = Math.min(fresh, weather.laggingSince.get(kindOf(name)) ?? fresh);
     try {
       result = answer(shownAt);
     } catch (error) {
@@ -86,7 +92,9 @@ export function createUpstreamClient(options: {
       throw outcome;
     }
     options.trace(`GET ${name} shows ${shownAt}`);
-    return { ...outcome, began, ended: moment() };
+    const ended = moment();
+    const ago = ({ wall, steady }: typeof ended) => ({ wall: wall - agedMs, steady: steady - agedMs });
+    return { ...outcome, began: ago(began), ended: ago(ended), agedMs };
   }
 
   function latencyOf(name: string): number {
@@ -103,6 +111,12 @@ export function createUpstreamClient(options: {
     if (!weather.rough || draw < 0.4) return 0;
     if (draw < 0.7) return settings.settleMs;
     return Math.floor(chance.draw(`staleness ${name}`) * settings.settleMs);
+  }
+
+  /** How old the answer of a cache is. */
+  function ageOf(name: string): number {
+    if (!weather.rough || settings.cacheMs === 0 || !chance.happens(`cached ${name}`, 0.4)) return 0;
+    return Math.floor(chance.draw(`age ${name}`) * settings.cacheMs);
   }
 
   function failureOf(name: string, lane: Lane): UpstreamError | null {

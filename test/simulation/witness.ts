@@ -1,5 +1,4 @@
 import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
-import { MISCOUNTED_RECORDS } from '../store/miscounted.ts';
 import { type Evidence, QUESTIONS, type Question, type Row, TABLES } from './evidence.ts';
 
 /**
@@ -35,8 +34,8 @@ BEGIN
   END IF;
   EXECUTE format(
     'INSERT INTO witness.notes (lease_owner, kind, id, data, deleted_at, unverified_since, state_unverified, write, refusals, cause, read_number)
-     SELECT (SELECT owner FROM public.leases WHERE name = ''backfill''), $1, r.id, r.data::text, r.deleted_at, r.unverified_since,
-       s.unverified_since, r.change_seq, s.refusals, r.cause, $3
+     SELECT (SELECT owner FROM public.leases WHERE name = ''worker''), $1, r.id, r.data::text, r.deleted_at, r.unverified_since,
+       s.unverified_since, r.change_seq, s.refusals, r.cause || '':'' || coalesce(r.cause_id, ''''), $3
      FROM public.%I r LEFT JOIN public.record_state s ON s.kind = $1 AND s.id = r.id WHERE r.id = $2',
     CASE to_jsonb(NEW)->>'kind' WHEN 'policy' THEN 'policies' WHEN 'vendor' THEN 'vendors'
       WHEN 'risk_assessment' THEN 'risk_assessments' ELSE TG_TABLE_NAME END)
@@ -54,7 +53,7 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER noted AFTER INSERT ON public.events FOR EACH ROW EXECUTE FUNCTION witness.note_event();
-CREATE TRIGGER noted AFTER INSERT ON public.quarantine FOR EACH ROW EXECUTE FUNCTION witness.note_quarantined();
+CREATE TRIGGER noted AFTER INSERT ON public.rejections FOR EACH ROW WHEN (NEW.outcome = 'quarantined') EXECUTE FUNCTION witness.note_quarantined();
 CREATE CONSTRAINT TRIGGER noted AFTER INSERT OR UPDATE ON public.record_state DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW EXECUTE FUNCTION witness.note();
 ${Object.entries(TABLES)
@@ -70,13 +69,6 @@ DO $$ BEGIN
     '(SELECT value::timestamptz FROM public.facts WHERE name = ''heartbeat'')');
 END $$;`;
 
-/** Records of which two batches have a claim at once. Events that name none hinder nobody. */
-const CLAIMED_TWICE = `SELECT kind, record_id AS id FROM claims WHERE record_id IS NOT NULL GROUP BY kind, record_id HAVING count(DISTINCT owner) > 1`;
-
-/** States that were counted otherwise than by looking: an event was finished twice. */
-const MISCOUNTED = `SELECT state, count FROM event_counts c
-  WHERE count <> (SELECT count(*) FROM events e WHERE e.state = c.state)`;
-
 const NOT_ROWS = (Object.keys(QUESTIONS) as Question[]).filter((question) => question !== 'rows');
 
 export interface Witness extends Evidence {
@@ -86,8 +78,6 @@ export interface Witness extends Evidence {
   learn(note: Note): void;
   /** Asks the database these anew; default: everything but the rows. */
   look(...questions: Question[]): Promise<void>;
-  claimedTwice(): Promise<string[]>;
-  miscounted(): Promise<string[]>;
   /** Rows that differ from what the notes came to: then they prove nothing. */
   unnoticed(): Promise<string[]>;
 }
@@ -104,7 +94,6 @@ export async function createWitnessedDatabase(
 export function createWitness(database: TestDatabase): Witness {
   const rows = new Map<string, Row>();
   const answers = new Map<Question, unknown[]>();
-  const named = (found: Record<string, unknown>[]) => found.map((row) => Object.values(row).join(' '));
 
   return {
     answer: <Answer>(question: Question) =>
@@ -125,11 +114,6 @@ export function createWitness(database: TestDatabase): Witness {
           await database.query(QUESTIONS[question].replace(' sync_status', ' witness.sync_status')),
         );
     },
-    claimedTwice: async () => named(await database.query(CLAIMED_TWICE)),
-    miscounted: async () => [
-      ...named(await database.query(MISCOUNTED)),
-      ...named(await database.query(MISCOUNTED_RECORDS)),
-    ],
     async unnoticed() {
       const found = (await database.query(QUESTIONS.rows)) as unknown as Row[];
       const text = ({ data, deleted_at, unverified_since, write }: Row) =>

@@ -1,29 +1,50 @@
-import { execFileSync } from 'node:child_process';
-import { openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { copyFileSync, openSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
-import { holderOf, openStore } from '../../src/store/open.ts';
+import { openStore } from '../../src/store/open.ts';
 import { connect } from '../../src/store/sqlite/connection.ts';
 import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import type { IncomingEvent, Store } from '../../src/store/store.ts';
-import { missingMount } from '../faults/means.ts';
 import { freshPath } from './folder.ts';
 
 const NOW = { wall: Date.parse('2026-11-01T12:00:00Z'), steady: 1_000 };
 const TIMING = { settleMs: 10_000 };
+const TURN = {
+  limit: 100,
+  retryDelaysMs: [],
+  rules: {
+    pointers: DEFAULT_ID_POINTERS,
+    eventsOnly: false,
+    toleranceMs: 300_000,
+    guardPercent: 20,
+    timing: TIMING,
+  },
+};
 const FACTS = {
   eventsOnly: true,
   settleMs: 10_000,
   fullSyncMs: 0,
   access: '',
   reader: undefined,
-  unreachable: false,
+  unreachable: false as const,
   others: {},
 };
 const PAGE_BYTES = 4_096;
+const READING = {
+  cause: { cause: 'refetch', causeId: null } as const,
+  syncRunId: null,
+  timing: TIMING,
+  pointers: DEFAULT_ID_POINTERS,
+};
+const readMoment = async (store: Store) => ({
+  number: await store.currentNumber(),
+  beganAt: NOW.steady,
+  endedAt: NOW.steady,
+  endedWall: NOW.wall,
+});
 
 function event(id: string, bodyBytes = 0): IncomingEvent {
   return {
@@ -94,7 +115,40 @@ describe('a store in a file', () => {
     await accept(first, event('a'));
     await first.close();
     const again = await opened(path);
-    expect(await again.showEvent('a')).toMatchObject({ state: 'pending' });
+    expect(await again.showDelivery('a')).toMatchObject({ state: 'pending' });
+  });
+
+  it('waits for the disk, but for what is done again, and not for long for that', async () => {
+    const { db, inbox } = inboxOver(freshPath());
+    const waits = () => db.pragma('synchronous', { simple: true }) === 2;
+    await accept(inbox, { ...event('a'), body: '{"data":{"policyId":"pol"}}' });
+    expect(waits()).toBe(true);
+    await inbox.processPending(TURN, NOW);
+    expect(waits()).toBe(false);
+    db.exec('UPDATE counter SET value = value + 20000');
+    await inbox.applyReads('policy', [], await readMoment(inbox), READING);
+    expect(waits()).toBe(false);
+    await inbox.applyReads('policy', [], await readMoment(inbox), READING);
+    expect(waits()).toBe(true);
+  });
+
+  it('gives out no number again that was seen before an unclean end', async () => {
+    const path = freshPath();
+    const first = await opened(path);
+    await accept(first, event('a'));
+    const copy = freshPath();
+    for (const ending of ['', '-wal']) copyFileSync(path + ending, copy + ending);
+    const service = await openStore(`file:${copy}`, { serves: true });
+    expect(await service.showDelivery('a')).not.toBeNull();
+    const [after] = await accept(service, event('b'));
+    expect(after).toMatchObject({ seq: expect.toSatisfy((seq: number) => seq > 20_000) });
+    await service.close();
+    // A clean end leaves no log, and a command beside a service has no say.
+    for (const serves of [true, false]) {
+      const again = await openStore(`file:${copy}`, { serves });
+      expect(await again.currentNumber()).toBe((after as { seq: number }).seq);
+      await again.close();
+    }
   });
 
   it('makes the folder, for its owner alone', async () => {
@@ -113,22 +167,6 @@ describe('a store in a file', () => {
     expect(db.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get()).toBe(9999999999999);
   });
 
-  it.each([false, true])(
-    'is refused when a build before the first release made it, and neither copied nor changed (to look only: %s)',
-    async (readOnly) => {
-      const path = freshPath();
-      await (await openStore(`file:${path}`)).close();
-      stranger(path).exec("UPDATE __drizzle_migrations SET hash = 'other', created_at = created_at - 1000");
-      const refused = openStore(`file:${path}`, { readOnly });
-      await expect(refused).rejects.toThrow(UsageError);
-      await expect(refused).rejects.toMatchObject({
-        message: expect.stringContaining('older build'),
-        remedy: expect.not.stringMatching(/migrate|disk|space/),
-      });
-      expect(readdirSync(dirname(path)).filter((name) => name.endsWith('.bak'))).toEqual([]);
-    },
-  );
-
   it('that another program holds is not migrated yet, and nothing is wrong with it', async () => {
     const path = freshPath();
     const other = stranger(path);
@@ -146,85 +184,8 @@ describe('a store in a file', () => {
     await accept(writer, event('a'));
     const reader = await openStore(`file:${path}`, { readOnly: true });
     onTestFinished(() => reader.close());
-    expect(await reader.showEvent('a')).toMatchObject({ id: 'a' });
+    expect(await reader.showDelivery('a')).toMatchObject({ id: 'a' });
     await expect(accept(reader, event('b'))).rejects.toThrow(StoreUnavailable);
-  });
-
-  it.skipIf(missingMount() !== null)(
-    'is read where nothing can be written, which is said to whoever would (skipped where only root may mount)',
-    async () => {
-      const path = freshPath();
-      const folder = dirname(path);
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', folder]);
-      onTestFinished(() => void execFileSync('umount', ['--lazy', folder]));
-      const writer = await openStore(`file:${path}`);
-      await accept(writer, event('a'));
-      await writer.close();
-      // Left by a service that was killed.
-      writeFileSync(`${path}.holder.json`, '{"pid":1}');
-      execFileSync('mount', ['-o', 'remount,ro', folder]);
-      const reader = await openStore(`file:${path}`, { readOnly: true });
-      expect(await reader.showEvent('a')).toMatchObject({ id: 'a' });
-      await expect(accept(reader, event('b'))).rejects.toThrow(StoreUnavailable);
-      await reader.close();
-      expect(holderOf(`file:${path}`)).toBeNull();
-      await expect(openStore(`file:${path}`)).rejects.toThrow(/is on a read-only file system/);
-    },
-  );
-
-  it.skipIf(missingMount() !== null)(
-    'is read where nothing can be written with what is left of its log, or says what to copy (skipped where only root may mount)',
-    async () => {
-      const path = freshPath();
-      const folder = dirname(path);
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', folder]);
-      onTestFinished(() => void execFileSync('umount', ['--lazy', folder]));
-      const freeze = (how: 'ro' | 'rw') => execFileSync('mount', ['-o', `remount,${how}`, folder]);
-      const shown = async () => {
-        const reader = await openStore(`file:${path}`, { readOnly: true });
-        const found = await reader.showEvent('a');
-        await reader.close();
-        return found;
-      };
-      const writer = await openStore(`file:${path}`);
-      onTestFinished(() => writer.close());
-      await accept(writer, event('a'));
-      // As a killed service leaves them; taken while it lives.
-      const [file, log, index] = ['', '-wal', '-shm'].map((ending) => readFileSync(path + ending));
-      await writer.close();
-      const whole = readFileSync(path);
-
-      writeFileSync(path, file!);
-      writeFileSync(`${path}-wal`, log!);
-      writeFileSync(`${path}-shm`, index!);
-      freeze('ro');
-      expect(await shown()).toMatchObject({ id: 'a' });
-
-      freeze('rw');
-      rmSync(`${path}-shm`);
-      freeze('ro');
-      await expect(shown()).rejects.toMatchObject({
-        name: 'UsageError',
-        message: expect.stringContaining('-shm'),
-        remedy: expect.stringMatching(/^copy the file and its log /),
-      });
-
-      freeze('rw');
-      writeFileSync(path, whole);
-      writeFileSync(`${path}-wal`, '');
-      freeze('ro');
-      expect(await shown()).toMatchObject({ id: 'a' });
-    },
-  );
-
-  it('is not read with the schema of an earlier version', async () => {
-    const path = freshPath();
-    await (await openStore(`file:${path}`)).close();
-    const db = stranger(path);
-    db.exec(
-      'DELETE FROM __drizzle_migrations WHERE created_at = (SELECT max(created_at) FROM __drizzle_migrations)',
-    );
-    await expect(openStore(`file:${path}`, { readOnly: true })).rejects.toThrow(/of an earlier version/);
   });
 });
 
@@ -239,7 +200,6 @@ describe('a verb that cannot be finished', () => {
     await expect(accept(inbox, event('good'), event('bad'))).rejects.toThrow('no');
     const count = (table: string) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
     expect([count('events'), count('record_state')]).toEqual([1, 1]);
-    expect(db.prepare("SELECT count FROM event_counts WHERE state = 'pending'").pluck().get()).toBe(1);
     expect(await accept(inbox, event('after'))).toEqual([{ status: 'accepted', seq: 2 }]);
   });
 
@@ -256,23 +216,6 @@ describe('a verb that cannot be finished', () => {
       { status: 'accepted', seq: 2 },
       { status: 'accepted', seq: 3 },
     ]);
-  });
-
-  it('is not taken for one that has room by a look that writes nothing', async () => {
-    const path = freshPath();
-    const db = connect(path, { readOnly: false });
-    migrateSchema(db);
-    const store = storeOver(db);
-    const pages = db.pragma('page_count', { simple: true }) as number;
-    db.pragma(`max_page_count = ${pages}`);
-    await expect(store.checkWritable()).rejects.toThrow(/disk is full/);
-    db.pragma(`max_page_count = ${pages + 1_000}`);
-    await store.checkWritable();
-    // SQLite leaves a page alone that would hold what it holds.
-    const before = statSync(`${path}-wal`).size;
-    await store.checkWritable();
-    expect(statSync(`${path}-wal`).size - before).toBeGreaterThan(4 * PAGE_BYTES);
-    await store.close();
   });
 
   it('keeps no log of the length to which a long query let it grow', async () => {
@@ -314,7 +257,7 @@ describe('a verb that cannot be finished', () => {
     await expect(store.checkWritable()).rejects.toMatchObject({ name: 'StoreUnavailable', fatal: false });
     await expect(accept(store, event('a'))).rejects.toThrow(/another process holds/);
     // Reading needs nobody's leave.
-    expect(await store.showEvent('a')).toBeNull();
+    expect(await store.showDelivery('a')).toBeNull();
     other.exec('ROLLBACK');
     expect(await accept(store, event('a'))).toMatchObject([{ status: 'accepted' }]);
   });
@@ -339,20 +282,6 @@ describe('a damaged file', () => {
     await expect(openStore(`file:${path}`)).rejects.toMatchObject(fatal);
   });
 
-  it.each(['INDEX events_failed', 'VIEW sync_status', 'TABLE sync_runs'])(
-    'that was repaired without its %s is refused for good, and says what it lacks',
-    async (part) => {
-      const path = freshPath();
-      await (await openStore(`file:${path}`)).close();
-      const db = new Database(path);
-      db.exec(`DROP ${part}`);
-      db.exec('CREATE INDEX of_somebody ON events (received_at)');
-      db.close();
-      const lacks = expect.stringContaining(`lacks ${part.toLowerCase()}`);
-      await expect(openStore(`file:${path}`)).rejects.toMatchObject({ ...fatal, message: lacks });
-    },
-  );
-
   it('ends trust also in verbs that only read', async () => {
     const path = freshPath();
     const writer = await openStore(`file:${path}`);
@@ -360,8 +289,10 @@ describe('a damaged file', () => {
     await writer.close();
     const store = await opened(path);
     spoil(path);
-    await expect(store.listEvents({ kind: 'policy' }, { limit: 500 })).rejects.toMatchObject(fatal);
-    await expect(store.claimEvents('me', 100, 60_000, NOW)).rejects.toMatchObject(fatal);
+    await expect(store.listDeliveries({ kind: 'policy', search: 'x' }, { limit: 500 })).rejects.toMatchObject(
+      fatal,
+    );
+    await expect(store.processPending(TURN, NOW)).rejects.toMatchObject(fatal);
   });
 });
 

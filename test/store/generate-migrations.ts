@@ -1,9 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * `npm run migrations -- NAME`: what both schemas have changed, as one step for each engine under one number and name. An
+ * `npm run migrations`, until the first release: makes the tables' step of each engine anew, from the schema. Rows, views and functions are in
+ * the step behind it, by hand.
+ *
+ * `npm run migrations -- NAME`, from then on: what both schemas have changed, as one step for each engine under one number and name. An
  * engine whose tables did not change gets an empty step, to be filled by hand or left as it is: the numbers stay paired.
  */
 
@@ -28,8 +31,32 @@ function generate(config: string, name: string, ...more: string[]): void {
   if (status !== 0) process.exit(status ?? 1);
 }
 
+/** What the schema cannot say. */
+const SAID_HERE = [/(CREATE TABLE `record_state` \([^;]*\));/, '$1 WITHOUT ROWID;'] as const;
+
+function makeAnew({ config, folder }: (typeof ENGINES)[number]): void {
+  const [tables, views] = ['0000_tables', '0001_views'].map((step) => `${ROOT}${folder}/${step}.sql`) as [
+    string,
+    string,
+  ];
+  const byHand = readFileSync(views, 'utf8');
+  rmSync(`${ROOT}${folder}`, { recursive: true });
+  generate(config, 'tables');
+  generate(config, 'views', '--custom');
+  writeFileSync(tables, readFileSync(tables, 'utf8').replace(...SAID_HERE));
+  writeFileSync(views, byHand);
+}
+
 const [name] = process.argv.slice(2);
-if (name === undefined || !/^[a-z][a-z0-9_]*$/.test(name)) {
+if (name === undefined) {
+  if (existsSync(`${ROOT}drizzle/frozen.json`)) {
+    console.error('the first steps were released and stay: npm run migrations -- NAME adds one');
+    process.exit(2);
+  }
+  ENGINES.forEach(makeAnew);
+  process.exit(0);
+}
+if (!/^[a-z][a-z0-9_]*$/.test(name)) {
   console.error('name the step, in letters, digits and underscores: npm run migrations -- NAME');
   process.exit(2);
 }

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { linkSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -29,19 +29,12 @@ describe('the place of the database', () => {
     }
   });
 
-  it('keeps the mode that somebody gave the file', async () => {
-    const path = join(folder, 'mirror.db');
-    writeFileSync(path, '', { mode: 0o640 });
-    await (await openStore(`file:${path}`)).close();
-    expect(modeOf(path)).toBe('640');
-  });
-
   it.each([
     ['a plain file for a folder', (at: string) => writeFileSync(join(at, 'x'), 'plain'), 'x/mirror.db'],
     ['a folder for the file', (at: string) => mkdirSync(join(at, 'mirror.db')), 'mirror.db'],
   ])('refuses %s in one line, whichever command it is', async (_, prepare, name) => {
     prepare(folder);
-    for (const command of [['serve'], ['migrate'], ['pause']]) {
+    for (const command of [['serve'], ['migrate']]) {
       const { code, err } = await cli(command, settingsFor(join(folder, name)));
       expect({ command, code, lines: err.trimEnd().split('\n') }).toEqual({
         command,
@@ -49,24 +42,6 @@ describe('the place of the database', () => {
         lines: [expect.stringMatching(/^compliance-mirror: .*mirror\.db/)],
       });
     }
-  });
-
-  it('refuses a file that has a second name, by which another service would write past its log', async () => {
-    const path = join(folder, 'mirror.db');
-    await (await openStore(`file:${path}`)).close();
-    linkSync(path, join(folder, 'other.db'));
-    for (const command of [['serve'], ['migrate'], ['pause']]) {
-      const { code, err } = await cli(command, settingsFor(join(folder, 'other.db')));
-      expect({ command, code, err }).toEqual({
-        command,
-        code: 2,
-        err: expect.stringContaining('a hard link'),
-      });
-    }
-    // A copy with several names may be read.
-    expect((await cli(['status'], settingsFor(path))).code).toBe(0);
-    rmSync(join(folder, 'other.db'));
-    await (await openStore(`file:${path}`)).close();
   });
 
   it('refuses a file that is mounted without its folder, as -v FILE:FILE does', async (context) => {

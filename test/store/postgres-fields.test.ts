@@ -96,7 +96,7 @@ it('every column of a record says in the database what it means, in the words of
   expect(ofRecords.filter(({ meaning }) => meaning === null)).toEqual([]);
   const ofTrust = told.filter(({ table_name, meaning }) => table_name === 'sync_status' && meaning !== null);
   expect(ofTrust.map(({ column_name }) => column_name)).toEqual(
-    expect.arrayContaining(['verdict', 'complete_through', 'coverage']),
+    expect.arrayContaining(['verdict', 'complete', 'complete_through']),
   );
   for (const name of ['verified_at', 'unverified_since', 'deleted_at', 'cause', 'complete_through'])
     expect(tables).toContain(told.find(({ column_name }) => column_name === name)!['meaning']);

@@ -9,7 +9,7 @@ import type { Store } from '../../src/store/store.ts';
 import { sql } from '../../src/store/units/sql.ts';
 import { createTestDatabase, type TestDatabase } from '../postgres/database.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
-import { MISCOUNTED_RECORDS } from './miscounted.ts';
+import { IS_FULL } from '../support/full.ts';
 import { createScene, type Scene } from './scene.ts';
 
 /** So long the server waits for each connection to be gone before it says that it has ended it. */
@@ -35,10 +35,7 @@ afterAll(() => server.stop());
 
 beforeEach(async () => {
   open = [];
-  await server.query(
-    'DELETE FROM events; DELETE FROM record_state; DELETE FROM claims; UPDATE event_counts SET count = 0',
-    database.url,
-  );
+  await server.query('DELETE FROM events; DELETE FROM record_state', database.url);
   scene = await createScene(async () => ({
     store: await opened(),
     query: (sql) => server.query(sql, database.url),
@@ -110,45 +107,48 @@ describe('trouble with the database', () => {
     },
   );
 
-  it('that crashes while it flushes gives no number again that was shown, and keeps all that was acknowledged', async () => {
-    await server.query(`ALTER SYSTEM SET commit_delay = ${SLOW_FLUSH_US}`);
-    await server.query('ALTER SYSTEM SET commit_siblings = 0');
-    await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
-    await server.reload();
-    const acknowledged: string[] = [];
-    for (const round of ['one', 'two', 'three']) {
-      await expect.poll(() => isUp(scene.store), { timeout: 40_000 }).toBe(true);
-      let shown = 0;
-      let failed = false;
-      const until = async (work: (n: number) => Promise<unknown>) => {
-        for (let n = 0; !failed; n += 1)
-          await work(n).catch(() => {
-            failed = true;
-          });
-      };
-      const send = async (n: number) => {
-        const event = scene.event({ id: `${round}-${n}`, recordId: `p${n}` });
-        await scene.accept(event);
-        acknowledged.push(event.id);
-      };
-      const look = async () => {
-        shown = await scene.store.currentNumber();
-      };
-      const all = [until(send), until(look), until(look), until(look)];
-      const enough = acknowledged.length + 5;
-      await expect.poll(() => acknowledged.length).toBeGreaterThan(enough);
-      await server.halt('crash');
-      await Promise.all(all);
-      await server.start();
-      const [counter] = await server.query('SELECT value FROM counter', database.url);
-      expect(Number(counter?.['value'])).toBeGreaterThanOrEqual(shown);
-      const kept = await server.query('SELECT id FROM events', database.url);
-      const ids = new Set(kept.map((row) => row['id']));
-      expect(acknowledged.filter((id) => !ids.has(id))).toEqual([]);
-    }
-    await server.query('ALTER SYSTEM RESET ALL');
-    await server.reload();
-  });
+  it.runIf(IS_FULL)(
+    'that crashes while it flushes gives no number again that was shown, and keeps all that was acknowledged',
+    async () => {
+      await server.query(`ALTER SYSTEM SET commit_delay = ${SLOW_FLUSH_US}`);
+      await server.query('ALTER SYSTEM SET commit_siblings = 0');
+      await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
+      await server.reload();
+      const acknowledged: string[] = [];
+      for (const round of ['one', 'two', 'three']) {
+        await expect.poll(() => isUp(scene.store), { timeout: 40_000 }).toBe(true);
+        let shown = 0;
+        let failed = false;
+        const until = async (work: (n: number) => Promise<unknown>) => {
+          for (let n = 0; !failed; n += 1)
+            await work(n).catch(() => {
+              failed = true;
+            });
+        };
+        const send = async (n: number) => {
+          const event = scene.event({ id: `${round}-${n}`, recordId: `p${n}` });
+          await scene.accept(event);
+          acknowledged.push(event.id);
+        };
+        const look = async () => {
+          shown = await scene.store.currentNumber();
+        };
+        const all = [until(send), until(look), until(look), until(look)];
+        const enough = acknowledged.length + 5;
+        await expect.poll(() => acknowledged.length).toBeGreaterThan(enough);
+        await server.halt('crash');
+        await Promise.all(all);
+        await server.start();
+        const [counter] = await server.query('SELECT value FROM counter', database.url);
+        expect(Number(counter?.['value'])).toBeGreaterThanOrEqual(shown);
+        const kept = await server.query('SELECT id FROM events', database.url);
+        const ids = new Set(kept.map((row) => row['id']));
+        expect(acknowledged.filter((id) => !ids.has(id))).toEqual([]);
+      }
+      await server.query('ALTER SYSTEM RESET ALL');
+      await server.reload();
+    },
+  );
 
   it('that crashes has on its disk what is said to be processed', async () => {
     await server.query(`ALTER SYSTEM SET commit_delay = ${SLOWEST_FLUSH_US}`);
@@ -156,8 +156,7 @@ describe('trouble with the database', () => {
     await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
     await server.reload();
     await scene.accept(scene.event({ id: 'a' }));
-    const claimed = await scene.claim();
-    expect(await scene.store.applyEvents(claimed, scene.rules(), scene.now())).toHaveLength(1);
+    expect(await scene.work()).toHaveLength(1);
     await server.halt('crash');
     await server.start();
     await server.query('ALTER SYSTEM RESET ALL');
@@ -165,22 +164,25 @@ describe('trouble with the database', () => {
     expect(await server.query('SELECT state FROM events', database.url)).toEqual([{ state: 'processed' }]);
   });
 
-  it('that was told while we run to commit without waiting for the disk, and crashes, has all that was acknowledged', async () => {
-    await server.query('ALTER SYSTEM SET synchronous_commit = off');
-    await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
-    await server.reload();
-    // With the first a function stores a group, without it a unit.
-    await scene.accept(scene.event({ id: 'a' }));
-    await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b' }));
-    await server.halt('crash');
-    await server.start();
-    await server.query('ALTER SYSTEM RESET ALL');
-    await server.reload();
-    expect(await server.query('SELECT id, deliveries FROM events ORDER BY id', database.url)).toEqual([
-      { id: 'a', deliveries: 2 },
-      { id: 'b', deliveries: 1 },
-    ]);
-  });
+  it.runIf(IS_FULL)(
+    'that was told while we run to commit without waiting for the disk, and crashes, has all that was acknowledged',
+    async () => {
+      await server.query('ALTER SYSTEM SET synchronous_commit = off');
+      await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
+      await server.reload();
+      // With the first a function stores a group, without it a unit.
+      await scene.accept(scene.event({ id: 'a' }));
+      await scene.accept(scene.event({ id: 'a' }), scene.event({ id: 'b' }));
+      await server.halt('crash');
+      await server.start();
+      await server.query('ALTER SYSTEM RESET ALL');
+      await server.reload();
+      expect(await server.query('SELECT id, deliveries FROM events ORDER BY id', database.url)).toEqual([
+        { id: 'a', deliveries: 2 },
+        { id: 'b', deliveries: 1 },
+      ]);
+    },
+  );
 
   it('that crashes gives no number again that somebody may have read before it was on the disk', async () => {
     await server.query("ALTER SYSTEM SET wal_writer_delay = '10s'");
@@ -227,9 +229,7 @@ describe('trouble with the database', () => {
     await idle.sql.query(sql`SELECT 1`);
 
     for (const each of sockets) each.unpipe().pause();
-    const began = performance.now();
     await Promise.all([ears.stop(), idle.close()]);
-    expect(performance.now() - began).toBeLessThan(5_000);
 
     for (const each of sockets) each.destroy();
     await store.close();
@@ -266,6 +266,23 @@ describe('trouble with the database', () => {
     const ask = () => expect(store.sql.query(sql`SELECT 1`)).rejects.toThrow(/refuses the password \(28P01/);
     for (let n = 0; n < 5; n += 1) await ask();
     await store.close();
+  });
+
+  it('that refuses the password is asked again with the one that its file has by now, and never another server', async () => {
+    const right = server.url();
+    const asked: unknown[] = [];
+    const currentUrl = (again?: 'again') => {
+      asked.push(again);
+      return again === undefined ? server.url({ password: 'wrong' }) : right;
+    };
+    const store = createDatabase(server.url({ password: 'wrong' }), { currentUrl });
+    await expect(store.sql.query(sql`SELECT 1 AS one`)).resolves.toEqual([{ one: 1 }]);
+    expect(asked).toContain('again');
+    await store.close();
+    const elsewhere = { currentUrl: () => 'postgres://u:p@127.0.0.1:1/other' };
+    const same = createDatabase(right, elsewhere);
+    await expect(same.sql.query(sql`SELECT 1 AS one`)).resolves.toEqual([{ one: 1 }]);
+    await same.close();
   });
 
   it('whose counter is held for too long is unavailable, not stuck', async () => {
@@ -319,28 +336,6 @@ describe('trouble with the database', () => {
     await Promise.all([first.end(), second.end()]);
   });
 
-  it('that gives four connections, and whose table somebody has locked, keeps reports of it waiting and nothing else', async () => {
-    const store = await openPostgres(await limited('few', 4));
-    open.push(store);
-    const rival = await rawClient();
-    await rival.query('BEGIN; LOCK TABLE audit');
-    const reports = Array.from({ length: 12 }, () => store.list('audit', { limit: 1 }).catch(() => null));
-    const waiting =
-      "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    await expect.poll(async () => (await server.query(waiting, database.url)).length).toBeGreaterThan(0);
-    const accepted = store.accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 });
-    await expect(accepted).resolves.toMatchObject([{ status: 'accepted' }]);
-    const facts = { eventsOnly: true, settleMs: 1, fullSyncMs: 1, unreachable: false };
-    await store.beat(scene.now(), { ...facts, access: '' });
-    // Read with each heartbeat.
-    const asked = performance.now();
-    await store.epoch();
-    expect(performance.now() - asked).toBeLessThan(5_000);
-    await rival.query('ROLLBACK');
-    await rival.end();
-    await Promise.all(reports);
-  });
-
   it('whose table somebody has locked keeps reports of it waiting, and neither a delivery nor a lease', async () => {
     const store = await opened();
     const rival = await rawClient();
@@ -359,51 +354,6 @@ describe('trouble with the database', () => {
     await rival.end();
     await Promise.all(reports);
   });
-
-  it('whose triggers do not run takes nothing in, since its counts and verdicts would be wrong', async () => {
-    const set = async (role: string) => {
-      await server.query(`ALTER SYSTEM SET session_replication_role = ${role}`);
-      await server.reload();
-    };
-    await set('replica');
-    const refused = { remedy: expect.stringContaining('set session_replication_role to origin') };
-    await expect(scene.accept(scene.event({ id: 'a' }))).rejects.toMatchObject(refused);
-    await expect(scene.store.checkWritable()).rejects.toMatchObject(refused);
-    await set('origin');
-    expect(await scene.accept(scene.event({ id: 'a' }))).toMatchObject([{ status: 'accepted' }]);
-  });
-
-  it.each(['ALTER TABLE vendors DISABLE TRIGGER ALL', 'DROP TRIGGER vendors_counted_out ON vendors'])(
-    'whose tables lost a trigger by "%s" takes nothing in until all is counted again',
-    async (trouble) => {
-      const remedy = expect.stringContaining('run SELECT count_again()');
-      await server.query(`${trouble}; DELETE FROM record_state; TRUNCATE gaps, quarantine`, database.url);
-      await expect(scene.accept(scene.event({ id: 'a' }))).rejects.toMatchObject({ remedy });
-      await expect(scene.store.checkWritable()).rejects.toMatchObject({ remedy });
-      await server.query(
-        `INSERT INTO vendors (id, data, first_seen_at, synced_at, unverified_since, cause) SELECT i, '{}', now(), now(), now(), '' FROM generate_series(1, 3) i;
-         UPDATE record_counts SET live = 7, deleted = 7, known = 7, outstanding = 7, unverified = 7;
-         UPDATE event_counts SET count = 7; UPDATE quarantine_count SET waiting = 7; UPDATE gap_counts SET open = 7`,
-        database.url,
-      );
-      await server.query('SELECT count_again()', database.url);
-      expect(await scene.accept(scene.event({ id: 'a', kind: 'vendor', recordId: '1' }))).toMatchObject([
-        { status: 'accepted' },
-      ]);
-      expect(await scene.query(MISCOUNTED_RECORDS)).toEqual([]);
-      expect(
-        await scene.query("SELECT live, deleted, unverified FROM record_counts WHERE kind = 'vendor'"),
-      ).toEqual([{ live: '3', deleted: '0', unverified: '3' }]);
-      expect(await scene.query('SELECT state, count FROM event_counts WHERE count <> 0')).toEqual([
-        { state: 'pending', count: '1' },
-      ]);
-      expect(
-        await scene.query('SELECT 1 FROM gap_counts, quarantine_count WHERE open <> 0 OR waiting <> 0'),
-      ).toEqual([]);
-      await server.query('DELETE FROM vendors', database.url);
-      expect(await scene.query(MISCOUNTED_RECORDS)).toEqual([]);
-    },
-  );
 
   it('that turns read-only, as in a failover, refuses writes until it takes them again', async () => {
     await scene.accept(scene.event({ id: 'a' }));
@@ -426,10 +376,10 @@ describe('trouble with the database', () => {
 
   it('in one verb is nobody else’s: a mistake of ours stays one, and the connection is fit for others', async () => {
     const store = await opened({ poolSize: 1 });
-    await expect(store.showEvent(undefined as never)).rejects.toThrow('syntax error');
+    await expect(store.showDelivery(undefined as never)).rejects.toThrow('syntax error');
     const bad = { ...scene.event(), createdMs: Number.NaN };
     await expect(store.accept({ events: [bad], unusable: [] }, scene.now(), { settleMs: 1 })).rejects.toThrow(
-      RangeError,
+      /invalid input syntax for type timestamp/,
     );
     expect(
       await store.accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 }),

@@ -5,16 +5,28 @@ import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { GapKey, IncomingEvent, Store } from '../../src/store/store.ts';
+import type { IncomingEvent, ProblemKey, Store } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
 import { createScene } from './scene.ts';
 
 const NOW = { wall: Date.parse('2026-11-01T12:00:00Z'), steady: 1_000 };
 const TIMING = { settleMs: 10_000 };
-const SILENCE: GapKey = { reason: 'silence', kind: null, recordId: null };
-const DOWNTIME: GapKey = { reason: 'downtime', kind: null, recordId: null };
+const TURN = {
+  limit: 1,
+  retryDelaysMs: [],
+  rules: {
+    pointers: DEFAULT_ID_POINTERS,
+    eventsOnly: false,
+    toleranceMs: 1,
+    guardPercent: 20,
+    timing: TIMING,
+  },
+};
+const SILENCE: ProblemKey = { reason: 'silence', kind: null, recordId: null };
+const DOWNTIME: ProblemKey = { reason: 'downtime', kind: null, recordId: null };
 
 function event(id: string): IncomingEvent {
   return {
@@ -29,7 +41,6 @@ function event(id: string): IncomingEvent {
     body: '{}',
   };
 }
-const repeated = <T>(times: number, work: () => T): T[] => Array.from({ length: times }, work);
 const accept = (store: Store, id: string) => store.accept({ events: [event(id)], unusable: [] }, NOW, TIMING);
 
 async function opened(path: string, lost: (error: Error) => void = () => undefined): Promise<Store> {
@@ -49,27 +60,27 @@ describe('a store in threads of its own', () => {
       await accept(store, `${n}`);
       expect(count.get()).toBe(n);
       // So does whoever reads by the other thread.
-      expect(await store.showEvent(`${n}`)).toMatchObject({ state: 'pending' });
+      expect(await store.showDelivery(`${n}`)).toMatchObject({ state: 'pending' });
     }
   });
 
-  it('tells of gaps in the order of commits, and before their verbs resolve', async () => {
+  it('tells of problems in the order of commits, and before their verbs resolve', async () => {
     const store = await opened(freshPath());
     const seen: string[] = [];
-    store.watchGaps(({ gap, what }) => seen.push(`${gap.reason} ${what}`));
+    store.watchProblems(({ problem, what }) => seen.push(`${problem.reason} ${what}`));
     const noting = (what: string, verb: Promise<unknown>) => verb.then(() => seen.push(what));
     await Promise.all([
-      noting('one', store.openGap(SILENCE, null, NOW)),
-      noting('two', store.openGap(DOWNTIME, null, NOW)),
-      noting('three', store.resolveGap(SILENCE, NOW)),
-      noting('four', store.openGap(DOWNTIME, null, NOW)),
+      noting('one', store.openProblem(SILENCE, null, NOW)),
+      noting('two', store.openProblem(DOWNTIME, null, NOW)),
+      noting('three', store.endProblem(SILENCE, NOW)),
+      noting('four', store.openProblem(DOWNTIME, null, NOW)),
     ]);
     expect(seen).toEqual([
       ...['silence opened', 'one', 'downtime opened', 'two', 'silence resolved', 'three', 'four'],
     ]);
   });
 
-  it('does what waits for it in the turns of its classes, one whole unit after the other', async () => {
+  it('does what waits for it one whole unit after the other, deliveries first, all others as they came', async () => {
     const path = freshPath();
     const store = await opened(path);
     const other = new Database(path);
@@ -81,16 +92,15 @@ describe('a store in threads of its own', () => {
     const asked = [
       noting('first', accept(store, 'first')),
       noting('sync', store.makeDue('vendor', ['v'], NOW)),
+      noting('processing', store.processPending(TURN, NOW)),
       noting('operator', store.writeFact('x', 'y')),
-      noting('processing', store.recoverClaims()),
-      ...Array.from({ length: 9 }, (_, n) => noting(`delivery ${n}`, accept(store, `${n}`))),
+      noting('delivery', accept(store, 'second')),
+      noting('rejection', store.recordRejections([])),
+      noting('probe', store.checkWritable()),
     ];
     other.exec('ROLLBACK');
     await Promise.all(asked);
-    expect(seen).toEqual([
-      ...['first', 'delivery 0', 'delivery 1', 'delivery 2', 'processing', 'delivery 3', 'operator'],
-      ...['delivery 4', 'sync', 'delivery 5', 'delivery 6', 'delivery 7', 'delivery 8'],
-    ]);
+    expect(seen).toEqual(['first', 'delivery', 'rejection', 'probe', 'sync', 'processing', 'operator']);
   });
 
   it('lets another program see a unit whole, or nothing of it: a group of deliveries, and a page of a full sync', async () => {
@@ -144,65 +154,13 @@ describe('a store in threads of its own', () => {
     expect([...moments].sort()).toEqual(['0 waiting, the oldest none', '1 waiting, the oldest one']);
   });
 
-  it('rejects a verb whose gaps could not be told', async () => {
+  it('rejects a verb whose problems could not be told', async () => {
     const store = await opened(freshPath());
-    store.watchGaps(() => {
+    store.watchProblems(() => {
       throw new Error('not now');
     });
-    await expect(store.openGap(SILENCE, null, NOW)).rejects.toThrow('not now');
+    await expect(store.openProblem(SILENCE, null, NOW)).rejects.toThrow('not now');
     await store.currentNumber();
-  });
-
-  it('takes what is data of an argument that is more', async () => {
-    const store = await opened(freshPath());
-    const { id } = await store.startSyncRun('vendor', 'test', NOW);
-    const counted = { pages: 1, seen: 2, inserted: 3, updated: 4, deleted: 5, unchanged: 6 };
-    const signal = new AbortController().signal;
-    const progress = { ...counted, signal, found: () => 1, deep: { list: [() => 2, { at: null }] } };
-    await store.progressSyncRun(id, progress);
-    const end = { outcome: 'complete' as const, error: null, progress: { ...progress, seen: 7 } };
-    await store.finishSyncRun(
-      id,
-      { ...end, differences: { a: [1, { b: null }], ['__proto__']: 'own' } },
-      NOW,
-    );
-    expect(await store.show('sync_runs', id)).toMatchObject({
-      ...counted,
-      seen: 7,
-      outcome: 'complete',
-      differences: { a: [1, { b: null }] },
-    });
-  });
-
-  it('ends what was asked before it closes, and takes nothing after', async () => {
-    const path = freshPath();
-    const store = await openStore(`file:${path}`, {
-      inThread: { onLost: (error) => expect.unreachable(error.message) },
-    });
-    const reports = [
-      ...repeated(20, () => store.summary()),
-      store.listTraffic(0),
-      store.countKnown('policy'),
-    ];
-    const asked = [...reports, accept(store, 'a'), store.writeFact('x', 'y')];
-    await store.close();
-    await Promise.all(asked);
-    await expect(accept(store, 'b')).rejects.toThrow(/closed/);
-    const again = await opened(path);
-    expect(await again.readFact('x')).toBe('y');
-  });
-
-  it('reads the answers of a few reports in one turn of the event loop, however many have waited for it', async () => {
-    const store = await opened(freshPath());
-    await store.summary();
-    let answered = 0;
-    const reports = repeated(40, () => store.summary().then(() => (answered += 1)));
-    // Nothing is read meanwhile, and the thread answers all that it has.
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
-    await setImmediate();
-    await setImmediate();
-    expect(answered).toBeLessThanOrEqual(8);
-    await Promise.all(reports);
   });
 
   it('is refused as it would be without them', async () => {
@@ -222,34 +180,12 @@ describe('a store in threads of its own', () => {
     });
   });
 
-  it('backs an earlier schema up before it migrates, and says where', async () => {
-    const path = freshPath();
-    await (await openStore(`file:${path}`)).close();
-    const db = new Database(path);
-    db.exec(
-      'DELETE FROM __drizzle_migrations WHERE created_at = (SELECT max(created_at) FROM __drizzle_migrations)',
-    );
-    db.close();
-    const told: string[] = [];
-    const opening = openStore(`file:${path}`, {
-      inThread: { onLost: (error) => expect.unreachable(error.message) },
-      onMigrating: () => told.push('migrating'),
-      onBackup: (to) => told.push(to),
-    });
-    // The views of that step are there already.
-    await expect(opening).rejects.toMatchObject({
-      code: 'migration_failed',
-      remedy: expect.stringContaining(told[1] ?? 'a backup'),
-    });
-    expect(told).toEqual(['migrating', expect.stringContaining(`${path}.schema-`)]);
-  });
-
   it('keeps its lock on the file, so that another program that closes it does not remove the log', async () => {
     const path = freshPath();
     const store = await opened(path);
     await accept(store, '1');
     // The thread for reports has opened the file, too.
-    expect(await store.showEvent('1')).toMatchObject({ state: 'pending' });
+    expect(await store.showDelivery('1')).toMatchObject({ state: 'pending' });
     // So does setup, beside the service that it runs: its commands open the file and close it.
     for (const readOnly of [true, false]) await (await openStore(`file:${path}`, { readOnly })).close();
     const alone = `const db = new (require('better-sqlite3'))(${JSON.stringify(path)}, { timeout: 0 });
@@ -266,21 +202,10 @@ describe('a store in threads of its own', () => {
     other.exec('BEGIN IMMEDIATE');
     await expect(accept(store, 'a')).rejects.toMatchObject({ name: 'StoreUnavailable', fatal: false });
     // Reading needs nobody's leave.
-    expect(await store.showEvent('a')).toBeNull();
+    expect(await store.showDelivery('a')).toBeNull();
     other.exec('ROLLBACK');
     await store.checkWritable();
     expect(await accept(store, 'a')).toEqual([{ status: 'accepted', seq: 1 }]);
-  });
-
-  it('is not lost because it could not be opened, however late that is noticed', async () => {
-    const path = freshPath();
-    writeFileSync(path, 'no database'.repeat(1_000));
-    const lost: Error[] = [];
-    const opening = openStore(`file:${path}`, { inThread: { onLost: (error) => lost.push(error) } });
-    // Until the thread has ended.
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_000);
-    await expect(opening).rejects.toThrow('file is not a database');
-    expect(lost).toEqual([]);
   });
 
   it('says why a file could not be opened, and ends', async () => {
@@ -289,7 +214,7 @@ describe('a store in threads of its own', () => {
     onTestFinished(async () => void (await worker.terminate()));
     const came: unknown[] = [];
     worker.on('message', (answer) => came.push(answer));
-    worker.postMessage({ what: 'call', id: 1, verb: 'summary', of: 'reports', args: [] });
+    worker.postMessage({ id: 1, verb: 'summary', args: [] });
     expect(await once(worker, 'exit')).toEqual([0]);
     expect(came).toMatchObject([{ what: 'not opened', error: { fields: { name: 'UsageError' } } }]);
   });

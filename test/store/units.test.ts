@@ -5,10 +5,10 @@ import { createDatabase, statementsOf } from '../../src/store/sqlite/database.ts
 import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
 import { createRecords } from '../../src/store/sqlite/records.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
-import type { GapKey } from '../../src/store/store.ts';
 import { createBackfillVerbs } from '../../src/store/units/backfill.ts';
 import { createDeletionVerbs } from '../../src/store/units/deletions.ts';
 import { createDueVerbs } from '../../src/store/units/due.ts';
+import { createHeartbeatVerbs } from '../../src/store/units/heartbeat.ts';
 import { createFullSyncVerbs } from '../../src/store/units/sync-runs.ts';
 import { TIMING } from './scene.ts';
 
@@ -61,11 +61,11 @@ it('a beat, and a read that found nothing, wait for no answer while they hold th
   });
   await createDueVerbs(database, { keepsTime: false }).makeKnown('vendor', ['v'], NOW);
   waited = 0;
-  await createFullSyncVerbs(database).beat(NOW, {
+  await createHeartbeatVerbs(database).beat(NOW, {
     eventsOnly: false,
     settleMs: 1_000,
     fullSyncMs: 0,
-    unreachable: false,
+    unreachable: false as const,
     access: 'key',
   });
   expect(waited).toBe(0);
@@ -84,8 +84,8 @@ it('what was touched is whole where retention takes the end of the feed while it
   });
   await createDueVerbs(database, { keepsTime: false }).makeKnown('vendor', ['v', 'w', 'x'], NOW);
   db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause, change_seq) VALUES ('v', '{}', '', '', '', 1);
-    INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at)
-    VALUES (1, 'vendor', 'v', 'created', 'null', '{}', '', '');
+    INSERT INTO changes (seq, kind, record_id, operation, before, after, data, cause, at)
+    VALUES (1, 'vendor', 'v', 'created', 'null', '{}', '{}', '', '');
     UPDATE counter SET value = 1`);
   trims.push(() =>
     db.exec(
@@ -131,49 +131,14 @@ it('what is missing is found among what is missing, however many records there a
   await verbs.concludeDeletions(
     'vendor',
     null,
-    { cause: 'refetch', syncRunId: null, unannounced: null },
+    {
+      cause: { cause: 'refetch', causeId: null } as const,
+      unannounced: null,
+      guardPercent: 20,
+      timing: { settleMs: 0 },
+    },
     NOW,
   );
   const walked = expect.stringContaining('INDEX record_state_missing');
   expect(plans).toEqual([walked, walked]);
-});
-
-it('deletions become pending by one statement, however many they are', async () => {
-  let sent = 0;
-  const { db, database, records } = overheard(undefined, () => {
-    sent += 1;
-  });
-  const ids = Array.from({ length: 30 }, (_, nth) => `v${nth}`).sort();
-  await createDueVerbs(database, { keepsTime: false }).makeKnown('vendor', ids, NOW);
-  db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause)
-    SELECT id, '{}', '', '', '' FROM record_state`);
-  const verbs = createDeletionVerbs(database, records);
-  const context = { cause: 'scan', syncRunId: 7, unannounced: null };
-  const { pending } = await verbs.concludeDeletions('vendor', { absent: ids, number: 1 }, context, NOW);
-  expect([...pending].sort()).toEqual(ids);
-  expect(sent).toBe(1);
-  expect(await verbs.pendingDeletions(NOW.wall)).toEqual([{ kind: 'vendor', count: 30, sync_run_id: 7 }]);
-});
-
-it('verbs of one file that are asked for together run each by itself, whichever fails, and all before it is closed', async () => {
-  const db = connect(':memory:', { readOnly: false });
-  migrateSchema(db);
-  const store = storeOver(db);
-  const gap = (recordId: string): GapKey => ({ reason: 'unresolved', kind: 'vendor', recordId });
-  const context = { cause: 'refetch', syncRunId: null, unannounced: null };
-  const lease = { name: 'backfill', owner: 'nobody', fence: 1 };
-  const asked = await Promise.allSettled([
-    store.openGap(gap('v'), 'first', NOW),
-    store.concludeDeletions('vendor', null, { ...context, lease }, NOW),
-    store.openGap(gap('w'), 'second', NOW),
-    store.list('gaps', { open: true, limit: 5 }),
-    store.close(),
-    store.list('gaps', { open: true, limit: 5 }),
-  ]);
-  expect(asked.map(({ status }) => status)).toEqual([
-    ...['fulfilled', 'rejected', 'fulfilled', 'fulfilled', 'fulfilled', 'rejected'],
-  ]);
-  expect(asked[1]).toMatchObject({ reason: { code: 'lease_lost' } });
-  expect(asked[3]).toMatchObject({ value: [{ record_id: 'w' }, { record_id: 'v' }] });
-  expect(db.open).toBe(false);
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 /**
  * Preloaded into a service (`node --import`), and so into its threads: hinders what it does with SQLite.
- * - `SLOW_FLUSH_MS`: the commit of what has written something takes so many milliseconds longer, as on a disk that is slow to flush.
+ * - `SLOW_FLUSH_MS`: a commit that waits for the disk, of what has written something, takes so many milliseconds longer.
  * - `HINDRANCES`: a folder. While the file `commit` or `report` is in it, a commit or a report stands still; while `commit-fault` or
  *   `report-fault` is, the thread that is at one breaks.
  */
@@ -16,7 +16,8 @@ interface Statement {
   run(...values: unknown[]): unknown;
   pluck(): { get(): number };
 }
-type Prepare = (this: object, sql: string) => Statement;
+type Connection = object & { pragma(source: string, options: { simple: true }): unknown };
+type Prepare = (this: Connection, sql: string) => Statement;
 
 const { prototype } = createRequire(import.meta.url)('better-sqlite3') as { prototype: { prepare: Prepare } };
 const { prepare } = prototype;
@@ -52,7 +53,7 @@ prototype.prepare = function (sql) {
   return beforeRun(statement, () => {
     standStill('commit');
     const now = flushMs > 0 ? written.get() : before;
-    if (now !== before) wait(flushMs);
+    if (now !== before && this.pragma('synchronous', { simple: true }) === 2) wait(flushMs);
     before = now;
   });
 };

@@ -1,4 +1,4 @@
-import { freePort } from '../../sandbox/demo/children.ts';
+import { freePort } from '../../sandbox/demo/mirror.ts';
 
 /** Each worker has its own, so that none takes a port which another was given and does not listen on yet. */
 const PER_WORKER = 2_000;

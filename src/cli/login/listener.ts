@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -97,20 +96,4 @@ async function startListening(server: Server, url: URL): Promise<void> {
       'free that port, or sign in with --paste, which listens nowhere',
     );
   }
-}
-
-/** Asks the desktop to open `url`. It may fail unnoticed, so the address is printed too. */
-export function openBrowser(url: string): void {
-  const [command, ...args] = openerOf(process.platform);
-  const child = spawn(command, [...args, url], { stdio: 'ignore', detached: true });
-  // There may be no such program.
-  child.on('error', () => {});
-  child.unref();
-}
-
-function openerOf(platform: NodeJS.Platform): [string, ...string[]] {
-  if (platform === 'darwin') return ['open'];
-  // Not `start`: it belongs to the shell, which would interpret the & in an address.
-  if (platform === 'win32') return ['rundll32', 'url.dll,FileProtocolHandler'];
-  return ['xdg-open'];
 }

@@ -1,133 +1,226 @@
+import { idCandidatesIn } from '../../compliance/candidates.ts';
+import { COLLECTIONS, type ComplianceClient, type Page, refusesPageSize } from '../../compliance/client.ts';
 import { UpstreamError } from '../../compliance/errors.ts';
+import type { ListedKind } from '../../compliance/kinds.ts';
+import { examinePaging, findingText, firstPageOf, type SeenPage } from '../../compliance/paging.ts';
+import {
+  type IdPointers,
+  type JsonObject,
+  pointersSettingOf,
+  recordIdIn,
+} from '../../compliance/pointers.ts';
+import { messageIn } from '../../compliance/registration.ts';
+import { ExchangeFailure, exchange, urlFor } from '../../compliance/transport.ts';
+import { count, kindPlural, sentenceCase } from '../../ops/words.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
 import { commandClient, complianceSettings } from '../client.ts';
 import { configHere, openForWriting } from '../database.ts';
-import { explain } from '../exit.ts';
 import { DEFAULT_WAIT_MS, login } from '../login.ts';
 import { aborted } from '../stop-signals.ts';
-import { printable } from '../text.ts';
-import type { Draft } from './draft.ts';
-import { explore } from './explore.ts';
 import { commandOf, makeKeys, save, setFound, settle, type Talk } from './talk.ts';
 
-type Asked = 'address' | 'credentials';
-
-/** Asks for the address and the credentials until both lists can be read, and shows what was found there. */
+/** Asks for the address and the credentials, tries each at once, and takes what the first pages show. */
 export async function reachApi(talk: Talk): Promise<void> {
-  const { draft, asker, say } = talk;
-  let ask: readonly Asked[] = ['address', 'credentials'];
-  let hasSignedIn = false;
-  let riskId: string | undefined;
-  for (;;) {
-    if (ask.includes('address')) await askForAddress(talk);
-    if (ask.includes('credentials')) await askForCredentials(talk);
-    riskId ??= await riskIdFor(talk);
+  let isSignedIn = false;
+  for (let ask: 'address' | 'credentials' | null = 'address'; ; ) {
     try {
+      if (ask === 'address') await settleAddress(talk);
+      if (ask !== null) await settleCredentials(talk);
       // The tokens of a sign-in are stored encrypted, which needs a key.
-      if (draft.get('COMPLIANCE_AUTH') === 'oauth') await makeKeys(talk);
-      await look(talk, riskId);
-      return;
+      if (authOf(talk) === 'oauth') await makeKeys(talk);
+      return await readFirstPages(talk);
     } catch (error) {
-      // The answers were checked one by one, so a UsageError is about a setting that nobody is asked for.
-      const isAnswer = error instanceof MirrorError && !(error instanceof UsageError);
-      if (!isAnswer || talk.signal.aborted) throw error;
-      const isRefused = error instanceof UpstreamError && error.kind === 'unauthorized';
-      if (isRefused && draft.get('COMPLIANCE_AUTH') === 'oauth' && !hasSignedIn) {
+      const isRefused =
+        error instanceof UpstreamError && (error.kind === 'unauthorized' || error.kind === 'forbidden');
+      ask = error instanceof UpstreamError && !isRefused ? 'address' : 'credentials';
+      if (isRefused && authOf(talk) === 'oauth' && !isSignedIn) {
         // First the key is saved: what is encrypted with it outlives this process.
         await save(talk);
         await signIn(talk);
-        hasSignedIn = true;
-        ask = [];
-        continue;
+        isSignedIn = true;
+        ask = null;
+      } else {
+        sayUnlessFinal(talk, error, ask === 'address' ? 'COMPLIANCE_BASE_URL' : secretOf(talk));
       }
-      ask = blamed(error);
-      // Settings of the environment are not asked for, so the same would fail again for ever.
-      if (!asker.isPerson || ask.every((each) => draft.isFixed(nameOf(each, draft)))) throw error;
-      say(explain(error).trimEnd());
     }
   }
 }
 
-/** The setting that the answer to `asked` goes into. */
-function nameOf(asked: Asked, draft: Draft): string {
-  if (asked === 'address') return 'COMPLIANCE_BASE_URL';
-  const isKey = (draft.get('COMPLIANCE_AUTH') ?? 'api_key') === 'api_key';
-  return isKey ? 'COMPLIANCE_API_KEY' : 'COMPLIANCE_CLIENT_SECRET';
+const authOf = ({ draft }: Talk) => draft.held('COMPLIANCE_AUTH') ?? 'api_key';
+
+const secretOf = (talk: Talk) =>
+  authOf(talk) === 'api_key' ? 'COMPLIANCE_API_KEY' : 'COMPLIANCE_CLIENT_SECRET';
+
+/** Says what is wrong with an answer of the person. Throws it if nobody can give another one. */
+function sayUnlessFinal({ asker, draft, signal }: Talk, error: unknown, setting: string): void {
+  // A UsageError is about a setting that nobody is asked for, because the answers were checked one by one.
+  const isAnswer = error instanceof MirrorError && !(error instanceof UsageError) && error.code !== 'stopped';
+  if (!isAnswer || !asker.isPerson || draft.isFixed(setting) || signal.aborted) throw error;
+  asker.say(error.message, 'bad');
+  const said = error instanceof UpstreamError && messageIn(error.excerpt ?? '');
+  if (said) asker.say(`The service says: ${said}`);
+  if (error.remedy !== undefined) asker.say(error.remedy);
 }
 
-/** Which answers may be the cause of the failure. */
-function blamed(error: MirrorError): readonly Asked[] {
-  if (!(error instanceof UpstreamError)) return ['address', 'credentials'];
-  if (error.kind === 'unauthorized' || error.kind === 'forbidden') return ['credentials'];
-  return ['address'];
+async function settleAddress(talk: Talk): Promise<void> {
+  for (const name = 'COMPLIANCE_BASE_URL'; ; ) {
+    await settle(talk, name);
+    try {
+      await tryAddress(talk, new URL(talk.draft.held(name)!));
+      return talk.asker.say('There is an API.', 'good');
+    } catch (error) {
+      sayUnlessFinal(talk, error, name);
+    }
+  }
 }
 
-async function look(talk: Talk, riskId: string): Promise<void> {
-  const { say, signal } = talk;
+/** For one look whether an API answers. */
+const PROBE_MS = 10_000;
+
+/** Asks for a list without credentials, which an API refuses in its own way. */
+async function tryAddress({ signal }: Talk, base: URL): Promise<void> {
+  const answer = await exchange(
+    urlFor(base, COLLECTIONS.policy),
+    { method: 'GET', body: null },
+    PROBE_MS,
+    signal,
+  );
+  const bad = (what: string, remedy: string) =>
+    new MirrorError('no_api', `${base.href}${COLLECTIONS.policy} ${what}.`, { remedy });
+  if (answer instanceof ExchangeFailure) {
+    signal.throwIfAborted();
+    throw bad(
+      `gives no answer: ${answer.message}`,
+      'Check the host and the port, and that the service runs.',
+    );
+  }
+  const { status, headers } = answer;
+  const isPage = /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
+  if (status < 300 && isPage) throw bad('is a web page, not an API', 'Often the API has a host of its own.');
+  if ([404, 405, 410].includes(status)) throw bad(`answers ${status}`, 'The API is somewhere else.');
+  if (status >= 500) throw bad(`answers ${status}: the service fails`, 'Try again, or check the address.');
+}
+
+const WAYS = [
+  ['api_key', 'an API key'],
+  ['oauth', 'OAuth: a person consents in a browser'],
+  ['service_account', 'a service account'],
+] as const;
+
+async function settleCredentials(talk: Talk): Promise<void> {
+  await settle(talk, 'COMPLIANCE_AUTH', { choices: WAYS });
+  const auth = authOf(talk);
+  if (auth === 'api_key') return await settle(talk, 'COMPLIANCE_API_KEY');
+  await settle(talk, 'COMPLIANCE_AUTH_URL');
+  await settle(talk, 'COMPLIANCE_CLIENT_ID');
+  await settle(talk, 'COMPLIANCE_CLIENT_SECRET');
+  if (auth === 'oauth') await settle(talk, 'COMPLIANCE_REDIRECT_URI');
+}
+
+async function signIn(talk: Talk): Promise<void> {
+  const { asker, options, signal } = talk;
+  // To register, setup needs the scope "write".
+  const write = asker.isPerson || options.url !== undefined;
+  const wanted = { write, wait: DEFAULT_WAIT_MS };
+  // `login` itself does not end at a signal.
+  const signedIn = login(commandOf(talk), wanted);
+  await Promise.race([signedIn, aborted(signal).then(() => signal.throwIfAborted())]);
+}
+
+type Query = Record<string, string>;
+type ReadPage = (kind: ListedKind, query: Query) => Promise<Page>;
+
+/** Reads the first pages of both lists, and sets what they need. */
+async function readFirstPages(talk: Talk): Promise<void> {
+  const { asker, signal } = talk;
   const cli = commandOf(talk);
   const config = configHere(cli, 'setup', 'it makes the settings and the database of a service here');
   const settings = complianceSettings(config);
-  say(`\nReading from ${settings.baseUrl.href} …`);
   // Only a person's sign-in is stored in the database. Nothing else needs a database yet.
   const store = settings.auth === 'oauth' ? await openForWriting(cli, config) : null;
   try {
-    const client = commandClient(cli, config, store, {
+    const client: ComplianceClient = commandClient(cli, config, store, {
       actor: 'setup',
       needs: 'read',
       silent: true,
-      observe: () => {
-        talk.sent += 1;
-      },
     });
-    const found = await explore({
-      client,
-      config,
-      paging: settings.paging,
-      signal,
-      riskId: riskId === '' ? null : riskId,
-    });
-    for (const line of found.says) say(`  ${printable(line)}`);
-    for (const line of found.warnings) say(`  ! ${printable(line)}`);
-    for (const [name, value] of Object.entries(found.settings)) setFound(talk, name, value);
+    const read: ReadPage = (kind, query) => client.listPage(kind, 0, { query, lane: 'person', signal });
+    const [policies, vendors] = [
+      await readFirst(talk, read, 'policy'),
+      await readFirst(talk, read, 'vendor'),
+    ];
+    // The longer list shows more.
+    await setPaging(talk, read, vendors.objects.length > policies.objects.length ? 'vendor' : 'policy');
+    for (const kind of ['policy', 'vendor'] as const) {
+      const { objects, meta } = await readFirst(talk, read, kind);
+      const inAll = meta.total === undefined ? '' : ` of ${meta.total}`;
+      const name = sentenceCase(kindPlural(kind));
+      asker.say(`${name}: the first page has ${count(objects.length, 'record')}${inAll}.`, 'good');
+      setPointer(talk, kind, objects, config.idPointers);
+    }
+    asker.say('Risk assessments cannot be listed: each one comes in with its first event.');
   } finally {
     await store?.close();
   }
 }
 
-const AUTH_URL = 'Address of its authorization server, without /oauth/token';
+const pagingOf = ({ draft }: Talk) => complianceSettings(draft.config()).paging;
 
-const askForAddress = (talk: Talk) =>
-  settle(talk, 'COMPLIANCE_BASE_URL', 'Address of the API, ending in /v1', 'baseUrl');
-
-async function askForCredentials(talk: Talk): Promise<void> {
-  const ways = 'How to authenticate: api_key, oauth (a person consents), service_account';
-  await settle(talk, 'COMPLIANCE_AUTH', ways, 'auth');
-  const auth = talk.draft.get('COMPLIANCE_AUTH') ?? 'api_key';
-  if (auth === 'api_key') return await settle(talk, 'COMPLIANCE_API_KEY', 'API key', 'apiKeyFile');
-  await settle(talk, 'COMPLIANCE_AUTH_URL', AUTH_URL, 'authUrl');
-  await settle(talk, 'COMPLIANCE_CLIENT_ID', 'Client id', 'clientId');
-  await settle(talk, 'COMPLIANCE_CLIENT_SECRET', 'Client secret', 'clientSecretFile');
-  if (auth === 'oauth')
-    await settle(talk, 'COMPLIANCE_REDIRECT_URI', 'Redirect address of that client', 'redirectUri');
+/** The first page. A page size that is refused is halved until it is taken, and kept. */
+async function readFirst(talk: Talk, read: ReadPage, kind: ListedKind): Promise<Page> {
+  const { pageParam, perPageParam, pageSize, ...rest } = pagingOf(talk);
+  const first = String(firstPageOf({ pageParam, perPageParam, pageSize, ...rest }));
+  let refusal: unknown = null;
+  for (let size = pageSize; size >= 1; size = Math.floor(size / 2)) {
+    try {
+      const page = await read(kind, { [pageParam]: first, [perPageParam]: String(size) });
+      if (size !== pageSize) setFound(talk, 'COMPLIANCE_PAGE_SIZE', String(size));
+      return page;
+    } catch (error) {
+      if (!refusesPageSize(error)) throw error;
+      refusal ??= error;
+    }
+  }
+  throw refusal;
 }
 
-async function signIn(talk: Talk): Promise<void> {
-  const { options, asker, signal } = talk;
-  asker.release();
-  const signedIn = login(commandOf(talk), {
-    // To register, setup needs the scope "write".
-    write: options.register,
-    paste: options.paste,
-    browser: true,
-    wait: DEFAULT_WAIT_MS,
-  });
-  // `login` itself does not end at a signal.
-  await Promise.race([signedIn, aborted(signal).then(() => signal.throwIfAborted())]);
+/** Sets where the ids of a list's rows are, if no pointer finds them. */
+function setPointer(talk: Talk, kind: ListedKind, rows: readonly JsonObject[], present: IdPointers): void {
+  const fits = (pointers: readonly string[]) => {
+    const ids = rows.map((row) => recordIdIn(row, kind, { ...present, [kind]: pointers }));
+    return ids.every((id) => id !== null) && new Set(ids).size === ids.length;
+  };
+  if (rows[0] === undefined || fits(present[kind])) return;
+  const path = idCandidatesIn(rows[0], kind).find((candidate) => fits([candidate.path]))?.path;
+  const setting = pointersSettingOf(kind);
+  if (path === undefined)
+    talk.asker.say(`No field has another id in each row: set ${setting} by hand.`, 'bad');
+  else setFound(talk, setting, [path, ...present[kind]].join(','));
 }
 
-/** Empty: none is known. */
-async function riskIdFor({ asker, options }: Talk): Promise<string> {
-  if (options.riskId !== undefined || !asker.isPerson) return options.riskId ?? '';
-  const text = 'Id of a risk assessment to try (they cannot be listed; Enter: none)';
-  return await asker.ask({ text, flag: '--risk-id' });
+/** Each look can find one setting: the page's name, then its first number. */
+const LOOKS = 3;
+
+async function setPaging(talk: Talk, read: ReadPage, kind: ListedKind): Promise<void> {
+  for (let look = 0; look < LOOKS; look += 1) {
+    const paging = pagingOf(talk);
+    const { pageParam, perPageParam, pageSize } = paging;
+    const seen = async (page: number, query: Query | null): Promise<SeenPage | null> => {
+      try {
+        const own = { [pageParam]: String(page), [perPageParam]: String(pageSize) };
+        const { objects, meta, next } = await read(kind, query ?? own);
+        const idOf = (row: JsonObject) => recordIdIn(row, kind, talk.draft.config().idPointers);
+        return { ids: objects.map((row) => idOf(row) ?? JSON.stringify(row)), meta, next };
+      } catch (error) {
+        // The service refuses these parameters, or its answer is no list.
+        if (error instanceof UpstreamError && !error.retryable) return null;
+        throw error;
+      }
+    };
+    const finding = await examinePaging(paging, seen);
+    if (finding === null) return;
+    if (finding.set === null) return talk.asker.say(`Paging: ${findingText(finding)}`, 'bad');
+    talk.asker.say(`Paging: ${finding.sentence}`);
+    setFound(talk, finding.set.name, finding.set.value);
+  }
 }

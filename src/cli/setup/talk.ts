@@ -1,31 +1,35 @@
 import { randomBytes } from 'node:crypto';
-import { resolve } from 'node:path';
 import type { Clock } from '../../platform/clock.ts';
-import { MirrorError, UsageError } from '../../platform/errors.ts';
+import { MirrorError } from '../../platform/errors.ts';
+import { type Asker, yes } from '../asker.ts';
 import type { Cli } from '../cli.ts';
 import { databasePath } from '../database.ts';
-import { printable } from '../text.ts';
-import type { Asker } from './asker.ts';
 import { DEFAULTS, type Draft } from './draft.ts';
 
-/** The answers that options may give. For a secret the option names a file. */
-interface GivenAnswers {
-  baseUrl?: string;
-  auth?: string;
-  apiKeyFile?: string;
-  authUrl?: string;
-  clientId?: string;
-  clientSecretFile?: string;
-  redirectUri?: string;
-  webhookSecretsFile?: string;
-}
+/** The settings that setup asks for. */
+const ASKED = {
+  COMPLIANCE_BASE_URL: 'Address of the API, which ends in /v1',
+  COMPLIANCE_AUTH: 'What do you have to sign in with?',
+  COMPLIANCE_API_KEY: 'API key',
+  COMPLIANCE_AUTH_URL: 'Address of its authorization server, without /oauth/token',
+  COMPLIANCE_CLIENT_ID: 'Client id',
+  COMPLIANCE_CLIENT_SECRET: 'Client secret',
+  COMPLIANCE_REDIRECT_URI: 'Redirect address of that client',
+  NOTIFY_URL:
+    'Where are you told of problems? An address that takes a POST, such as an incoming webhook of Slack',
+  WEBHOOK_SECRETS: 'Signing secret that the compliance service shows',
+} as const;
+type AskedName = keyof typeof ASKED;
+/** Those that get a file of their own. */
+const SECRETS: ReadonlySet<AskedName> = new Set([
+  'COMPLIANCE_API_KEY',
+  'COMPLIANCE_CLIENT_SECRET',
+  'NOTIFY_URL',
+  'WEBHOOK_SECRETS',
+]);
 
-export interface SetupOptions extends GivenAnswers {
-  riskId?: string;
+export interface SetupOptions {
   url?: string;
-  secretAt?: string;
-  register: boolean;
-  paste?: true;
   wait: number;
   yes?: true;
 }
@@ -47,100 +51,70 @@ export interface SetupRun {
 export interface Talk extends SetupRun {
   draft: Draft;
   path: string;
-  say(line: string): void;
-  /** How many requests were sent to the API so far. */
-  sent: number;
-  /** Options that were already tried: if one did not work, the person is asked. */
-  used: Set<string>;
+  /** What was really written or registered so far, for Ctrl-C. */
+  done: string[];
+  /** Settings that were settled before: if that did not work, the person is asked. */
+  settled: Set<string>;
 }
 
 /** The surroundings of a command that runs with the settings of the draft. */
 export const commandOf = ({ cli, draft }: Talk): Cli => ({ ...cli, env: draft.env() });
 
 /** Sets a value that was found out, or tells the person if only the environment can be changed. */
-export function setFound({ draft, say }: Talk, name: string, value: string): void {
+export function setFound({ draft, asker }: Talk, name: string, value: string): void {
   if (draft.isFixed(name)) {
-    say(`  ! ${name} should be ${printable(value)}, and the environment says otherwise: change it there`);
-    return;
+    asker.say(`${name} should be ${value}, and the environment says otherwise: change it there.`, 'bad');
+  } else {
+    draft.set(name, value);
+    asker.say(`${name}=${value}`);
   }
-  draft.set(name, value);
-  say(`  → ${name}=${printable(value)}`);
 }
 
-/** Settles one setting: from the environment, from `option`, from its present value, or by asking the person with `text`. */
+/** Settles one setting: from the environment, from its present value, or by asking the person. */
 export async function settle(
-  talk: Talk,
-  name: string,
-  text: string,
-  option: keyof GivenAnswers,
+  { draft, asker, settled }: Talk,
+  name: AskedName,
+  more: { choices?: readonly (readonly [value: string, label: string])[]; isOptional?: true } = {},
 ): Promise<void> {
-  const { draft, asker, say, used } = talk;
-  const flag = `--${option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-  const isSecret = option.endsWith('File');
-  const given = used.has(flag) ? undefined : talk.options[option];
-  if (asker.isPerson) used.add(flag);
-  if (draft.isFixed(name)) {
-    if (given !== undefined) {
-      const what = `${flag} is given, and the environment sets ${name}, which wins`;
-      throw new UsageError(what, 'leave one of them away');
-    }
-    if (!used.has(name)) say(`${name}: the environment sets it, so that it is not written.`);
-    used.add(name);
-    return;
-  }
-  if (given !== undefined) {
-    // The service may be started in another folder, where a relative path would be wrong.
-    if (isSecret) draft.set(`${name}_FILE`, resolve(given));
-    else draft.set(name, given);
-    const problem = draft.problemOf(name);
-    if (problem !== null) throw new UsageError(`${flag}: ${problem}`);
-    return;
-  }
-  for (;;) {
-    const held = draft.held(name) ?? DEFAULTS[name];
-    const otherwise = held !== undefined && isSecret ? 'the one that is set' : held;
-    const answer = await asker.ask({ text, flag, isHidden: isSecret, otherwise });
-    if (answer === '' && held === undefined) continue;
-    const takeBack = answer === '' ? null : draft.set(name, answer);
-    const problem = draft.problemOf(name);
-    if (problem === null) return;
-    if (!asker.isPerson) throw new UsageError(problem, `give it with ${flag}`);
-    takeBack?.();
-    // The person may have typed a secret at the wrong question, so it is not repeated.
-    const [, takes] = problem.split('; takes ');
-    say(printable(takes === undefined ? problem : `${name}: takes ${takes}`));
-  }
+  const isAgain = settled.has(name);
+  settled.add(name);
+  if (draft.isFixed(name)) return asker.say(`${name} is set by the environment, so it is not asked for.`);
+  const isSecret = SECRETS.has(name);
+  // A secret that was refused just now is not offered again.
+  const held = isSecret && isAgain ? undefined : (draft.held(name) ?? DEFAULTS[name]);
+  const ofEnter =
+    held === undefined ? more.isOptional && ' (Enter: none)' : isSecret && ' (Enter: the one that is set)';
+  const answer = await asker.ask({
+    text: `${ASKED[name]}${ofEnter || ''}`,
+    flag: name,
+    otherwise: held === undefined ? more.isOptional && '' : isSecret ? '' : held,
+    isHidden: isSecret && !more.isOptional,
+    choices: more.choices,
+    problem: (typed) => draft.problemOf(name, typed),
+  });
+  if (answer !== '' && answer !== held) isSecret ? draft.setSecret(name, answer) : draft.set(name, answer);
 }
 
 /** 128 bits, in hex. */
 const OPS_TOKEN_BYTES = 16;
 const CREDENTIALS_KEY_BYTES = 32;
 
-export async function makeKeys({ draft, say }: Talk): Promise<void> {
-  const make = (name: string, value: string, what: string) => {
-    if (draft.isFixed(name) || draft.held(name) !== undefined) return;
-    draft.set(name, value);
-    say(`Made: ${name}, ${what}`);
+export async function makeKeys({ draft }: Talk): Promise<void> {
+  const make = (name: string, value: string) => {
+    if (draft.held(name) === undefined) draft.setSecret(name, value);
   };
-  const key = randomBytes(CREDENTIALS_KEY_BYTES).toString('base64');
-  const purpose = 'which encrypts what is stored of secrets. Keep a copy of it apart from the database.';
-  make('CREDENTIALS_KEY', key, purpose);
+  make('CREDENTIALS_KEY', randomBytes(CREDENTIALS_KEY_BYTES).toString('base64'));
   // With a SQLite file the service makes a token itself and prints a link with it.
   if ((await databasePath(draft.config().databaseUrl)) !== null) return;
-  const token = randomBytes(OPS_TOKEN_BYTES).toString('hex');
-  make('OPS_TOKENS', `operator:operate:${token}`, 'with one token for an operator.');
+  make('OPS_TOKENS', `operator:operate:${randomBytes(OPS_TOKEN_BYTES).toString('hex')}`);
 }
 
-export async function save({ draft, asker, say, path }: Talk): Promise<void> {
-  const isChanged = draft.isChanged();
-  if (isChanged) {
-    say(`\n${path} is to say:`);
-    for (const { name, value } of draft.shown()) say(`  ${name}=${printable(value)}`);
-    const answer = asker.isPerson
-      ? await asker.ask({ text: 'Write it? y or n', otherwise: 'y', flag: '--yes' })
-      : '';
-    if (!/^(y|yes)?$/i.test(answer)) throw new MirrorError('not_written', `${path} was not written`);
-  }
-  draft.write();
-  say(isChanged ? `Written: ${path}, for its owner alone to read.` : `${path} says all of it already.`);
+export async function save({ draft, asker, path, done }: Talk): Promise<void> {
+  if (!draft.isChanged()) return asker.say(`${path} says all of it already.`);
+  asker.say(`To be written into ${path}, each secret into a file of its own:`);
+  for (const line of draft.changes()) asker.say(`  ${line}`);
+  if (!(await yes(asker, 'Write it?'))) throw new MirrorError('not_written', `${path} was not written`);
+  const files = draft.write();
+  done.push(...files.map((file) => `written: ${file}`));
+  asker.say(`Written, for their owner alone to read: ${files.join(', ')}`, 'good');
 }

@@ -1,11 +1,9 @@
 import { type Hook, OpenAPIHono } from '@hono/zod-openapi';
-import { Hono } from 'hono';
-import { hc } from 'hono/client';
 import { HTTPException } from 'hono/http-exception';
 import PQueue from 'p-queue';
 import { problem } from '../../platform/problem.ts';
 import type { OpsEnv } from '../access.ts';
-import type { ApiContext } from '../context.ts';
+import type { OpsContext } from '../context.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { createChanges, type Operations } from './changes.ts';
 import { createFeed } from './feed.ts';
@@ -16,7 +14,7 @@ const READ_AT_ONCE = 8;
 
 /** The routes below `/api`, for programs. Every request here is already authenticated. */
 export function createApi(
-  context: ApiContext,
+  context: OpsContext,
   { operations, snapshots }: { operations: Operations; snapshots: Snapshots },
 ) {
   const api = new OpenAPIHono<OpsEnv>({ defaultHook: refuseUnusable });
@@ -32,6 +30,17 @@ export function createApi(
     // The status is answered even while the database is not.
     const isPage = method !== 'POST' && !isWaiting && path !== '/api/status';
     await (isPage ? reading.add(next) : next());
+  });
+  // An export is one entry of the audit, not one for each page.
+  api.use('/api/*', async (c, next) => {
+    await next();
+    const isCsv = c.res.headers.get('content-type')?.startsWith('text/csv') === true;
+    // One row is read only to see where the snapshot stands.
+    const isSnapshot = c.req.path === '/api/snapshot' && c.res.ok && c.req.query('limit') !== '1';
+    const isExport = isCsv || isSnapshot;
+    if (!isExport || c.req.method !== 'GET' || c.req.query('after') !== undefined) return;
+    const { pathname, search } = new URL(c.req.url);
+    await operations.noteExport(c.get('identity').name, `${pathname}${search}`);
   });
   // A body is JSON whatever its Content-Type says (curl says it is a form). An empty one counts as `{}`.
   api.use('/api/*', async (c, next) => {
@@ -49,8 +58,6 @@ export function createApi(
     .route('/', createFeed(context))
     .route('/', createChanges(operations));
 }
-
-export type Api = ReturnType<typeof createApi>;
 
 /**
  * Answers 400 and names the parameter, or 404 for an unusable path. An unknown parameter is unusable too: with a mistyped
@@ -96,19 +103,4 @@ export function openApiDocument(
     info: { ...document.info, license: { name: 'MIT', identifier: 'MIT' } },
     components: { ...document.components, securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
   };
-}
-
-/** The API in this process, as the operator `name`. Its errors are not made into answers. */
-export function apiHere(api: Api, name: string) {
-  const app = new Hono<OpsEnv>();
-  app.onError((error) => {
-    throw error;
-  });
-  app.use(async (c, next) => {
-    c.set('identity', { name, role: 'operate', csrf: null });
-    await next();
-  });
-  app.route('/', api);
-  const send: typeof fetch = async (address, init) => await app.request(String(address), init);
-  return hc<Api>('http://localhost', { fetch: send }).api;
 }

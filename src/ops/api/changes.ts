@@ -1,58 +1,28 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { momentOf } from '../../platform/clock.ts';
-import { MirrorError, StoreUnavailable } from '../../platform/errors.ts';
-import type { GapReport } from '../../store/reports.ts';
-import type { Now, RetryOutcome } from '../../store/store.ts';
+import { CONFLICTING } from '../../store/reports.ts';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import type { AuditLog } from '../audit.ts';
-import type { ApiContext, OpsStore } from '../context.ts';
-import { gapText, isEndedByPerson } from '../gap-texts.ts';
-import { clientGone } from '../open-requests.ts';
-import { APPROVAL_MS, pendingBySyncRun } from '../pending-deletions.ts';
-import { kindPlural } from '../words.ts';
+import type { OpsContext, RetriedDelivery } from '../context.ts';
+import { APPROVAL_MS } from '../pending-deletions.ts';
+import { explained } from '../problems.ts';
 import { found, notFound, refusal } from './answers.ts';
 import * as routes from './routes.ts';
-import type { Comparison } from './schemas.ts';
 
 const conflict = (code: string, detail: string) =>
   refusal(409, code, 'Its state does not allow this.', detail);
 
-export interface Compared extends Comparison {
-  kind: Kind;
-}
-
 export type Operations = ReturnType<typeof createOperations>;
-
-/** Events that are read together. Each is retried in its own transaction, so that deliveries go on in between. */
-const RETRY_BATCH = 100;
-/** Errors in the answer to a retry of many events: most are the same. */
-const ERRORS_SHOWN = 10;
 
 /** Of the ids in an audit entry. */
 const TARGET_MAX_CHARACTERS = 1_000;
 
-/** Retries all events that failed because no pointer found a record's id in them. */
-async function retryAllWithoutRecord(store: OpsStore, now: () => Now) {
-  const all = { processed: 0, failed: 0, errors: [] as { id: string; error: string }[] };
-  for (let after = 0; ; ) {
-    const batch = await store.failedWithoutRecord(after, RETRY_BATCH);
-    for (const { seq, id } of batch) {
-      after = seq;
-      const tried = await store.retryEvent(id, now());
-      if (tried.outcome === 'processed') all.processed += 1;
-      if (tried.outcome !== 'failed' && tried.outcome !== 'trimmed') continue;
-      all.failed += 1;
-      const [, error] = whyNot(tried);
-      if (all.errors.length < ERRORS_SHOWN) all.errors.push({ id, error });
-    }
-    if (batch.length < RETRY_BATCH) return all;
-  }
-}
+type Retried = Extract<RetriedDelivery, { outcome: 'processed' | 'accepted' }>;
 
-/** Why a retry has not processed its event. */
+/** Why a retry has not taken its delivery. */
 function whyNot(
-  tried: Exclude<RetryOutcome, { outcome: 'processed' | 'unknown' }>,
+  tried: Exclude<RetriedDelivery, Retried | { outcome: 'unknown' }>,
 ): [code: string, why: string] {
   switch (tried.outcome) {
     case 'failed':
@@ -60,17 +30,8 @@ function whyNot(
     case 'trimmed':
       return ['body_trimmed', 'Its body is not kept any more, so it cannot be read again.'];
     case 'other_state':
-      return ['event_state', `The event is ${tried.state}.`];
+      return ['delivery_state', `It is ${tried.state}.`];
   }
-}
-
-/** What ends a gap that no person may resolve. */
-function whatEnds({ reason, kind }: GapReport): string {
-  if (reason === 'restored' && kind !== null) {
-    return `The next full sync of the ${kindPlural(kind)} resolves it, not a person.`;
-  }
-  const { title, remedy } = gapText(reason);
-  return `A person cannot resolve this gap. ${title}: ${remedy}`;
 }
 
 const deletionsChanged = () =>
@@ -85,16 +46,12 @@ const deletionsChanged = () =>
  * All changes that an operator can make, audited with the token's name. The JSON API and the pages' forms call them. Each
  * rejects with a problem when the thing does not exist, or when its state does not allow the change.
  */
-export function createOperations(context: ApiContext, audit: AuditLog) {
+export function createOperations(context: OpsContext, audit: AuditLog) {
   const { store, actions, clock } = context;
   const now = () => momentOf(clock);
 
-  let isComparing = false;
-
-  /** Where no service was asked, its settings are not known, and the request waits for it. */
   const requireApi = () => {
-    const { eventsOnly, state } = context.facts();
-    if (eventsOnly && state !== 'stopped' && state !== 'elsewhere') {
+    if (context.facts().eventsOnly) {
       throw conflict(
         'events_only',
         'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
@@ -102,42 +59,62 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
     }
   };
 
-  return {
-    /** If it fails again, the problem says why. */
-    async retryEvent(actor: string, id: string): Promise<{ kind: Kind; recordId: string }> {
+  /** Throws what is in the way of any change. */
+  const changeable = async (id: string) => {
+    const delivery = found(await store.showDelivery(id));
+    if (delivery.outcome === 'rejected')
+      throw conflict('rejected_delivery', 'It was rejected: it has no event, and waits for nobody.');
+    return delivery;
+  };
+
+  /** What a person says of pending deletions. `say` returns their ids; null: they have changed. */
+  async function decide(
+    actor: string,
+    action: string,
+    id: number,
+    say: (kind: Kind) => Promise<string[] | null>,
+  ): Promise<{ id: number; kind: Kind; ids: string[] }> {
+    const { reason, kind, resolved_at } = found(await store.show('problems', id));
+    if (reason !== 'pending_deletions' || kind === null || resolved_at !== null)
+      throw conflict('nothing_pending', 'No deletion of this problem waits for approval.');
+    const said = (ids: string[] | null) => (ids === null ? 'not_possible' : `ok:${ids.length}`);
+    const ids = await audit.change(actor, action, `${id} (${kind})`, () => say(kind), said);
+    if (ids === null) throw deletionsChanged();
+    return { id, kind, ids };
+  }
+
+  const operations = {
+    /** An event is read again; a quarantined delivery is taken as an event, if it is one by the present settings. */
+    async retryDelivery(actor: string, id: string): Promise<Retried> {
+      const { outcome, reason } = await changeable(id);
+      if (outcome === 'quarantined' && reason === CONFLICTING)
+        throw conflict(CONFLICTING, 'An event with its id said something else. The API decides; dismiss it.');
       const tried = await audit.change(
         actor,
-        'event_retry',
+        'delivery_retry',
         id,
-        () => store.retryEvent(id, now()),
+        () => store.retryDelivery(id, now()),
         ({ outcome }) =>
-          outcome === 'processed' ? 'ok' : outcome === 'failed' ? 'failed_again' : 'not_possible',
+          outcome === 'processed' || outcome === 'accepted'
+            ? 'ok'
+            : outcome === 'failed'
+              ? 'failed_again'
+              : 'not_possible',
       );
-      if (tried.outcome === 'processed') return tried;
+      if (tried.outcome === 'processed' || tried.outcome === 'accepted') return tried;
       throw tried.outcome === 'unknown' ? notFound() : conflict(...whyNot(tried));
     },
-    async retryWithoutRecord(actor: string) {
-      return await audit.change(
-        actor,
-        'events_retry',
-        'no_record_id',
-        () => retryAllWithoutRecord(store, now),
-        ({ processed, failed }) => `ok:${processed}${failed > 0 ? ` failed_again:${failed}` : ''}`,
-      );
+    async dismissDelivery(actor: string, id: string): Promise<void> {
+      await changeable(id);
+      await audit.change(actor, 'delivery_dismiss', id, async () => {
+        if (await store.dismissDelivery(id, now())) return;
+        const { state } = found(await store.showDelivery(id));
+        throw conflict('delivery_state', `It is ${state}.`);
+      });
     },
-    discardEvent: (actor: string, id: string): Promise<void> =>
-      audit.change(actor, 'event_discard', id, async () => {
-        if (await store.discardEvent(id, now())) return;
-        const { state } = found(await store.showEvent(id));
-        throw conflict('event_state', `The event is ${state}.`);
-      }),
 
     async fullSync(actor: string, kinds: readonly Kind[] = KINDS): Promise<Kind[]> {
       requireApi();
-      if (context.facts().state === 'stopped') {
-        const why = 'no service is running on this database, and it is what runs full syncs';
-        throw conflict('not_running', why);
-      }
       const distinct = KINDS.filter((kind) => kinds.includes(kind));
       await audit.change(actor, 'sync', distinct.join(','), () =>
         actions.requestFullSync(distinct, `operator:${actor}`),
@@ -145,47 +122,19 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       return distinct;
     },
 
-    /** Writes nothing. Rejects with MirrorError when the API cannot be read, and when the signal aborts. */
-    async dryRun(kinds: readonly Kind[] = KINDS, signal: AbortSignal): Promise<Compared[]> {
-      requireApi();
-      if (isComparing) {
-        const why = 'A dry run is under way. Two at once would only share the request budget.';
-        throw conflict('dry_run_under_way', why);
-      }
-      isComparing = true;
-      try {
-        const compared: Compared[] = [];
-        for (const kind of KINDS) {
-          if (kinds.includes(kind)) compared.push({ kind, ...(await actions.dryRun(kind, signal)) });
-        }
-        return compared;
-      } finally {
-        isComparing = false;
-      }
-    },
-
-    /** Exactly the ids that were shown with this digest, and no others. */
-    async approveDeletions(actor: string, digest: string) {
-      const pending = await pendingBySyncRun(store, clock.wall());
-      if (!pending.some(({ waiting }) => waiting > 0)) {
-        throw conflict('nothing_pending', 'No deletion waits for approval.');
-      }
-      const named = pending.find((group) => group.digest === digest);
-      if (named === undefined) throw deletionsChanged();
-      const { sync_run_id: syncRunId, kind } = named;
+    /** Exactly the pending deletions that were shown with this digest, and no others. */
+    async approveDeletions(actor: string, id: number, digest: string) {
       const until = clock.wall() + APPROVAL_MS;
-      const ids = await audit.change(
-        actor,
-        'approve_deletions',
-        `${kind}, sync run ${syncRunId}`,
-        () => store.approveDeletions(kind, named.ids, syncRunId, until),
-        (approved) => (approved.length > 0 ? `ok:${approved.length}` : 'not_possible'),
+      const { eventsOnly } = context.facts();
+      const { kind, ids } = await decide(actor, 'problem_approve', id, (of) =>
+        store.approveDeletions(of, digest, { untilWall: until, eventsOnly }, now()),
       );
-      if (ids.length === 0) throw deletionsChanged();
       // Only a full sync deletes, and by the timer the next one may begin after the approval has ended.
-      await actions.requestFullSync([kind], `approval:${syncRunId}+operator:${actor}`);
-      return { sync_run_id: syncRunId, kind, ids, until: new Date(until).toISOString() };
+      if (!eventsOnly) await actions.requestFullSync([kind], `approval:${id}+operator:${actor}`);
+      return { id, kind, ids, until: new Date(until).toISOString() };
     },
+    keepRecords: (actor: string, id: number, digest: string) =>
+      decide(actor, 'problem_keep', id, (kind) => store.keepRecords(kind, digest, now())),
 
     async refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<{ queued: number }> {
       requireApi();
@@ -195,114 +144,93 @@ export function createOperations(context: ApiContext, audit: AuditLog) {
       return { queued: distinct.length };
     },
 
-    releaseQuarantined: (actor: string, id: number): Promise<void> =>
-      audit.change(actor, 'quarantine_release', String(id), async () => {
-        if (await store.releaseQuarantined(id, now())) return;
-        found(await store.show('quarantine', id));
-        throw conflict('not_releasable', 'It has been released already.');
+    /** Accepts what was shown with this digest, and nothing that has changed since. */
+    resolveProblem: (actor: string, id: number, digest: string): Promise<void> =>
+      audit.change(actor, 'problem_resolve', String(id), async () => {
+        const shown = found(await store.show('problems', id));
+        switch (await store.resolveProblem(id, digest, now())) {
+          case 'resolved':
+            return;
+          case 'changed':
+            throw conflict(
+              'problem_changed',
+              'It shows something else than you have seen. Look at it again.',
+            );
+          case 'not_open':
+            throw conflict('resolved_already', 'It is resolved already.');
+          case 'unfit':
+            throw conflict('not_by_resolving', `Resolving does not end it. ${explained(shown).action}`);
+        }
       }),
 
-    /** Resolves a gap that only a person can end. For any other gap, the problem says what ends it. */
-    resolveGap: (actor: string, id: number): Promise<void> =>
-      audit.change(actor, 'gap_resolve', String(id), async () => {
-        const gap = found(await store.show('gaps', id));
-        if (gap.resolved_at === null && !isEndedByPerson(gap, context.facts().eventsOnly)) {
-          throw conflict('not_by_a_person', whatEnds(gap));
-        }
-        if (!(await store.settleGap(id, now()))) {
-          throw conflict('resolved_already', 'It is resolved already.');
-        }
-      }),
+    async testNotification(actor: string): Promise<void> {
+      if (!context.facts().notifies) throw conflict('no_notify_url', 'NOTIFY_URL is not set.');
+      await audit.change(actor, 'notify_test', null, async () => {
+        const error = await actions.testNotification();
+        if (error !== null) throw refusal(502, 'not_delivered', 'NOTIFY_URL has not taken the test.', error);
+      });
+    },
+
+    /** One entry for an export, when its first page is read. Never rejects. */
+    noteExport: (actor: string, target: string): Promise<void> =>
+      audit.note(actor, 'export', 'ok', target.slice(0, TARGET_MAX_CHARACTERS)),
 
     pause: (actor: string) => audit.change(actor, 'pause', null, actions.pause),
     resume: (actor: string) => audit.change(actor, 'resume', null, actions.resume),
   };
+  return operations;
 }
 
-/** The changing half of the JSON API, and the dry run, which is requested like a full sync. 202: queued; 200: done. */
+/** The changing half of the JSON API. 202: queued; 200: done. */
 export function createChanges(operations: Operations) {
   const actor = (c: Pick<OpsHandlerContext, 'get'>) => c.get('identity').name;
 
-  async function dryRun(kinds: Kind[] | undefined, signal: AbortSignal): Promise<Compared[]> {
-    try {
-      return await operations.dryRun(kinds, signal);
-    } catch (error) {
-      if (signal.aborted) throw refusal(502, 'interrupted', 'The client closed the connection.');
-      if (error instanceof Error && error.name === 'AbortError') {
-        const why = 'This service stops, or another one reads the API now.';
-        throw refusal(502, 'interrupted', 'The dry run was interrupted.', why);
-      }
-      if (!(error instanceof MirrorError) || error instanceof StoreUnavailable) throw error;
-      const { code, message, remedy } = error;
-      const detail = remedy === undefined ? message : `${message} (${remedy})`;
-      throw refusal(502, code, 'The compliance service could not be read.', detail);
+  const api = new OpenAPIHono<OpsEnv>();
+  api.openapi(routes.retryDelivery, async (c) => {
+    const { id } = c.req.valid('param');
+    const { outcome: status, kind, recordId } = await operations.retryDelivery(actor(c), id);
+    return c.json({ status, id, kind, record_id: recordId }, 200);
+  });
+  api.openapi(routes.dismissDelivery, async (c) => {
+    const { id } = c.req.valid('param');
+    await operations.dismissDelivery(actor(c), id);
+    return c.json({ status: 'dismissed' as const, id }, 200);
+  });
+  api.openapi(routes.startSync, async (c) => {
+    const { kinds, kind, ids } = c.req.valid('json');
+    if (kind !== undefined && ids !== undefined) {
+      const { queued } = await operations.refetch(actor(c), kind, ids);
+      return c.json({ status: 'queued' as const, kinds: [kind], records: queued }, 202);
     }
-  }
-
-  return (
-    new OpenAPIHono<OpsEnv>()
-      // Before `retryEvent`, which would take `retry` for an id.
-      .openapi(routes.retryEvents, async (c) => {
-        const all = await operations.retryWithoutRecord(actor(c));
-        return c.json({ status: 'tried' as const, ...all }, 200);
-      })
-      .openapi(routes.retryEvent, async (c) => {
-        const { id } = c.req.valid('param');
-        const { kind, recordId } = await operations.retryEvent(actor(c), id);
-        return c.json({ status: 'processed' as const, id, kind, record_id: recordId }, 200);
-      })
-      .openapi(routes.discardEvent, async (c) => {
-        const { id } = c.req.valid('param');
-        await operations.discardEvent(actor(c), id);
-        return c.json({ status: 'discarded' as const, id }, 200);
-      })
-      .openapi(routes.startSyncRun, async (c) => {
-        const { kinds, dry_run: isDryRun } = c.req.valid('json');
-        if (isDryRun === true) {
-          using gone = clientGone(c);
-          const compared = await dryRun(kinds, gone.signal);
-          const in_sync = compared.every(isInSync);
-          return c.json({ status: 'compared' as const, in_sync, kinds: compared }, 200);
-        }
-        return c.json({ status: 'queued' as const, kinds: await operations.fullSync(actor(c), kinds) }, 202);
-      })
-      .openapi(routes.approveDeletions, async (c) => {
-        const { digest } = c.req.valid('json');
-        const approved = await operations.approveDeletions(actor(c), digest);
-        return c.json({ status: 'approved' as const, ...approved }, 200);
-      })
-      .openapi(routes.refetchMany, async (c) => {
-        const { kind } = c.req.valid('param');
-        const { ids } = c.req.valid('json');
-        return c.json({ status: 'queued' as const, ...(await operations.refetch(actor(c), kind, ids)) }, 202);
-      })
-      .openapi(routes.refetch, async (c) => {
-        const { kind, id } = c.req.valid('param');
-        return c.json(
-          { status: 'queued' as const, ...(await operations.refetch(actor(c), kind, [id])) },
-          202,
-        );
-      })
-      .openapi(routes.releaseQuarantined, async (c) => {
-        const { id } = c.req.valid('param');
-        await operations.releaseQuarantined(actor(c), id);
-        return c.json({ status: 'released' as const, id }, 200);
-      })
-      .openapi(routes.resolveGap, async (c) => {
-        const { id } = c.req.valid('param');
-        await operations.resolveGap(actor(c), id);
-        return c.json({ status: 'resolved' as const, id }, 200);
-      })
-      .openapi(routes.pause, async (c) => {
-        await operations.pause(actor(c));
-        return c.json({ paused: true }, 200);
-      })
-      .openapi(routes.resume, async (c) => {
-        await operations.resume(actor(c));
-        return c.json({ paused: false }, 200);
-      })
-  );
+    const queued = await operations.fullSync(actor(c), kinds);
+    return c.json({ status: 'queued' as const, kinds: queued, records: null }, 202);
+  });
+  api.openapi(routes.resolveProblem, async (c) => {
+    const { id } = c.req.valid('param');
+    await operations.resolveProblem(actor(c), id, c.req.valid('json').digest);
+    return c.json({ status: 'resolved' as const, id }, 200);
+  });
+  api.openapi(routes.approveDeletions, async (c) => {
+    const { digest } = c.req.valid('json');
+    const approved = await operations.approveDeletions(actor(c), c.req.valid('param').id, digest);
+    return c.json({ status: 'approved' as const, ...approved }, 200);
+  });
+  api.openapi(routes.keepRecords, async (c) => {
+    const { digest } = c.req.valid('json');
+    const kept = await operations.keepRecords(actor(c), c.req.valid('param').id, digest);
+    return c.json({ status: 'kept' as const, ...kept }, 200);
+  });
+  api.openapi(routes.pause, async (c) => {
+    await operations.pause(actor(c));
+    return c.json({ paused: true }, 200);
+  });
+  api.openapi(routes.notifyTest, async (c) => {
+    await operations.testNotification(actor(c));
+    return c.json({ status: 'delivered' as const }, 200);
+  });
+  api.openapi(routes.resume, async (c) => {
+    await operations.resume(actor(c));
+    return c.json({ paused: false }, 200);
+  });
+  return api;
 }
-
-const isInSync = ({ missing, extra, different, incomplete }: Compared) =>
-  missing + extra + different === 0 && incomplete === null;

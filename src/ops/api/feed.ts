@@ -1,11 +1,12 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
-import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport } from '../../store/reports.ts';
+import { change } from '../../store/report-rows.ts';
+import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport, recordColumns } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import { cached } from '../cached.ts';
-import type { ApiContext, OpsStore } from '../context.ts';
+import type { OpsContext, OpsStore } from '../context.ts';
 import { clientGone, createPlaces } from '../open-requests.ts';
-import { refusal } from './answers.ts';
+import { answerPage, asksForCsv, refusal } from './answers.ts';
 import type { FeedCursor, SnapshotCursor } from './query.ts';
 import * as routes from './routes.ts';
 
@@ -23,9 +24,9 @@ const LOOK_MS = 250;
  * `after` on, loses nothing: every page is at least as new as that number. Some changes are in a page already. To apply
  * them again does no harm, because they carry values, not differences.
  */
-export function createFeed({ store, clock, signal }: ApiContext) {
+export function createFeed({ store, clock, signal }: OpsContext) {
   /** Read once for all requests that wait. */
-  const counter = cached(clock, LOOK_MS, () => store.currentNumber());
+  const counter = cached(clock, LOOK_MS, () => store.newestNumber());
   const places = createPlaces(WAITING_MAX, WAITING_MAX_OF_ONE);
 
   /** Waits until the counter has passed `seen`, until `until` (steady), or until `ended` aborts. */
@@ -45,7 +46,7 @@ export function createFeed({ store, clock, signal }: ApiContext) {
       throw gone(`Changes up to ${trimmed.through} were trimmed.`);
     }
     // For a cursor without an epoch, only this shows that a backup was put back, until the numbers catch up.
-    const newest = await store.currentNumber();
+    const newest = await store.newestNumber();
     if (seq > newest) throw gone(`This database has come to ${newest} only: it was restored or is another.`);
   }
 
@@ -56,51 +57,57 @@ export function createFeed({ store, clock, signal }: ApiContext) {
     return { seq: Math.max(trimmed?.through ?? 0, await store.changesBefore(instant)), epoch: null };
   }
 
-  return (
-    new OpenAPIHono<OpsEnv>()
-      // A feed has no last page: `next` says where to go on, even if nothing is new.
-      .openapi(routes.followChanges, async (c) => {
-        const { after, since, limit, kind, wait } = c.req.valid('query');
-        const start = after ?? (since === undefined ? { seq: 0, epoch: null } : await cursorAt(since));
-        const isWaiting = wait > 0 && c.req.method === 'GET';
-        const { name } = c.get('identity');
-        if (isWaiting && places.isFull(name)) {
-          throw refusal(503, 'too_many_waiting', 'Too many requests wait for changes.', undefined, {
-            'retry-after': String(wait),
-          });
-        }
-        const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
-        using _ = isWaiting ? places.take(name) : null;
-        using gone = clientGone(c);
-        const ended = AbortSignal.any([signal, gone.signal]);
-        for (let from = start; ; ) {
-          // Read before the changes: a change that is made in between ends the wait at once.
-          const seen = isWaiting ? await counter.current() : 0;
-          const { items, through } = await changesAfter(store, from.seq, limit, kind);
-          const epoch = await store.epoch();
-          // Checked after the changes were read, so that changes that were trimmed meanwhile are not skipped.
-          await refuseExpired(from, epoch);
-          if (items.length > 0 || clock.steady() >= until || ended.aborted) {
-            return c.json({ epoch, items, next: `${epoch}.${through}` }, 200);
-          }
-          if (through === from.seq) await waitForChange(seen, until, ended);
-          // A backup that is put back during the wait brings another epoch.
-          from = { seq: through, epoch };
-        }
-      })
+  const api = new OpenAPIHono<OpsEnv>();
+  // A feed has no last page: `next` says where to go on, even if nothing is new.
+  api.openapi(routes.followChanges, async (c) => {
+    const { after, since, limit, kind, wait } = c.req.valid('query');
+    const start = after ?? (since === undefined ? { seq: 0, epoch: null } : await cursorAt(since));
+    const isWaiting = wait > 0 && c.req.method === 'GET';
+    const { name } = c.get('identity');
+    if (isWaiting && places.isFull(name)) {
+      throw refusal(503, 'too_many_waiting', 'Too many requests wait for changes.', undefined, {
+        'retry-after': String(wait),
+      });
+    }
+    const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
+    using _ = isWaiting ? places.take(name) : null;
+    using gone = clientGone(c);
+    const ended = AbortSignal.any([signal, gone.signal]);
+    for (let from = start; ; ) {
+      // Read before the changes: a change that is made in between ends the wait at once.
+      const seen = isWaiting ? await counter.current() : 0;
+      const { items, through } = await changesAfter(store, from.seq, limit, kind);
+      const epoch = await store.epoch();
+      // Checked after the changes were read, so that changes that were trimmed meanwhile are not skipped.
+      await refuseExpired(from, epoch);
+      if (items.length > 0 || clock.steady() >= until || ended.aborted) {
+        const next = `${epoch}.${through}`;
+        if (!asksForCsv(c)) return c.json({ epoch, items, next }, 200);
+        // As CSV it is an export, which ends with the newest change.
+        return answerPage(
+          c,
+          { epoch, items, next: items.length === 0 ? null : next } as never,
+          Object.keys(change.shape),
+        );
+      }
+      if (through === from.seq) await waitForChange(seen, until, ended);
+      // A backup that is put back during the wait brings another epoch.
+      from = { seq: through, epoch };
+    }
+  });
+  api.openapi(routes.snapshot, async (c) => {
+    const { kind, limit, after: cursor = null } = c.req.valid('query');
+    const epoch = await store.epoch();
+    if (cursor !== null) await refuseExpired(cursor, epoch);
 
-      .openapi(routes.snapshot, async (c) => {
-        const { kind, limit, after: cursor = null } = c.req.valid('query');
-        const epoch = await store.epoch();
-        if (cursor !== null) await refuseExpired(cursor, epoch);
-
-        const page = await readPage(store, kind === undefined ? KINDS : [kind], cursor, limit);
-        const seq = cursor?.seq ?? page.seq;
-        const next = page.last === null ? null : `${epoch}.${seq}:${page.last.kind}:${page.last.id}`;
-        const trimmed = await store.trimmedChanges();
-        return c.json({ epoch, seq, after: `${epoch}.${seq}`, trimmed, items: page.items, next }, 200);
-      })
-  );
+    const page = await readPage(store, kind === undefined ? KINDS : [kind], cursor, limit);
+    const seq = cursor?.seq ?? page.seq;
+    const next = page.last === null ? null : `${epoch}.${seq}:${page.last.kind}:${page.last.id}`;
+    const trimmed = await store.trimmedChanges();
+    const stands = { epoch, seq, after: `${epoch}.${seq}`, trimmed };
+    return answerPage(c, { ...stands, items: page.items, next }, ['kind', ...recordColumns('policy')]);
+  });
+  return api;
 }
 
 /**
@@ -144,18 +151,14 @@ async function readPage(
   limit: number,
 ): Promise<{ seq: number; items: SnapshotItem[]; last: SnapshotItem | null }> {
   const items: SnapshotItem[] = [];
-  let first: number | null = null;
+  // Read before the rows: a change that is committed between the two is in them, and its number is after this one.
+  const seq = await store.newestNumber();
   const left = cursor === null ? kinds : kinds.slice(kinds.indexOf(cursor.kind));
   for (const kind of left) {
     const after = cursor?.kind === kind ? cursor.id : undefined;
-    const { seq, records, isFull } = await store.snapshotRecords(kind, {
-      limit: limit - items.length,
-      after,
-    });
-    // The number of the first read: everything committed since then is in the changes.
-    first ??= seq;
-    items.push(...records.map((record) => ({ kind, ...record })));
-    if (isFull) return { seq: first, items, last: items.at(-1)! };
+    const page = await store.listRecords(kind, {}, { limit: limit - items.length, after });
+    items.push(...page.items.map((record) => ({ kind, ...record })));
+    if (page.next !== null) return { seq, items, last: items.at(-1)! };
   }
-  return { seq: first ?? 0, items, last: null };
+  return { seq, items, last: null };
 }

@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { isKind, KINDS, type Kind } from '../../compliance/kinds.ts';
-import { isUsableId, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
+import { isUsableId, MAX_ID_LENGTH, recordIdOf } from '../../compliance/pointers.ts';
 import { eventState, kind, listedOutcome } from '../../store/report-rows.ts';
 import { PAGE_LIMIT_MAX } from '../../store/reports.ts';
 
@@ -27,7 +27,6 @@ const limit = z.coerce
   .default(PAGE_LIMIT_DEFAULT)
   .transform((wanted) => Math.min(wanted, PAGE_LIMIT_MAX))
   .describe(`More than ${PAGE_LIMIT_MAX} count as ${PAGE_LIMIT_MAX}. A page of large rows has fewer.`);
-const numberWords = 'the number of a sync run';
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
 /** The id of a row that the database numbered. */
 export const rowId = z
@@ -51,11 +50,11 @@ const instant = z.iso
 const someWords = `a text of 1 to ${MAX_ID_LENGTH} characters`;
 const some = z.string(someWords).min(1, someWords).max(MAX_ID_LENGTH, someWords);
 
-/** Deliveries are read from several tables, so their key has a number for each. */
+/** Deliveries are read from two tables, so their key has a number for each. */
 const deliveriesCursor = (words: string) =>
   z
     .string()
-    .regex(/^\d{1,16}(\.\d{1,16}){4}$/, words)
+    .regex(/^\d{1,16}\.\d{1,16}$/, words)
     .optional();
 
 const pagedByNumber = { limit, after: numberCursor.optional() };
@@ -65,14 +64,6 @@ const period = {
 };
 
 export const queries = {
-  events: z.strictObject({
-    ...pagedByNumber,
-    ...period,
-    state: eventState.optional(),
-    type: some.optional(),
-    kind: kind.optional(),
-    record_id: some.optional(),
-  }),
   deliveries: z.strictObject({
     limit,
     after: deliveriesCursor('the value of `next` from the page before'),
@@ -80,26 +71,25 @@ export const queries = {
       'The `newest` of a page: only what came later.',
     ),
     outcome: listedOutcome.optional(),
+    state: eventState.optional().describe('Of accepted ones; `dismissed` also of quarantined ones.'),
     type: some.optional(),
     kind: kind.optional(),
+    record_id: some.transform(recordIdOf).optional(),
     ...period,
     search: some
       .optional()
-      .describe('The id of the event or of the record, or a part of the body, letter for letter.'),
+      .describe(
+        'The id of events or of their record; if there are none, a part of the body, letter for letter.',
+      ),
   }),
   records: z.strictObject({
     limit,
-    // Before the id come the number of a search, and a name of up to 100 characters with its length.
-    after: z
-      .string()
-      .regex(/^\d\./, 'the value of `next` from the page before')
-      .max(MAX_ID_LENGTH + 106)
-      .optional(),
+    after: some.optional(),
     search: some
       .refine((text) => !text.includes('\0'), 'a text without U+0000')
       .optional()
       .describe(
-        'Ids that begin with it, then names that begin with it, then names that contain it: in names A to Z in either case, other letters as they are.',
+        'Ids that begin with it, and names that contain it: in names A to Z in either case, other letters as they are.',
       ),
     status: some.optional(),
     field: some
@@ -109,7 +99,15 @@ export const queries = {
       .openapi({ type: 'string', description: 'A field and its value, such as owner.team=Legal.' }),
     unverified: flag.optional(),
     deleted: flag.optional(),
-    order: z.enum(['id', 'name', 'changed']).optional().describe('`changed`: the last change first.'),
+    deletion_pending: flag.optional().describe('Gone from the service, and waiting for you.'),
+    order: z.enum(['id', 'changed']).optional().describe('`changed`: the last change first.'),
+    typed: flag.optional().describe('With the typed columns of the view `…_flat`, as in CSV.'),
+    at: instant
+      .optional()
+      .describe('As they were then; without those that were deleted, unless `deleted` says otherwise.'),
+  }),
+  status: z.strictObject({
+    at: instant.optional().describe('What was so then, with a digest of all records.'),
   }),
   changes: z.strictObject({
     limit,
@@ -144,19 +142,17 @@ export const queries = {
       path: ['after'],
       error: snapshotWords,
     }),
-  gaps: z.strictObject({ ...pagedByNumber, ...period, open: flag.optional() }),
-  byNumber: z.strictObject(pagedByNumber),
-  byTime: z.strictObject({ ...pagedByNumber, ...period }),
-  pendingDeletions: z.strictObject({
-    limit,
-    // Before the id comes a kind.
-    after: z
-      .string()
-      .regex(/^[a-z_]+\//, 'the value of `next` from the page before')
-      .max(MAX_ID_LENGTH + 100)
-      .optional(),
-    sync_run: z.coerce.number(numberWords).int(numberWords).min(1, numberWords).optional(),
+  problems: z.strictObject({
+    ...pagedByNumber,
+    ...period,
+    state: z.enum(['open', 'resolved', 'all']).default('open'),
   }),
+  byNumber: z.strictObject(pagedByNumber),
+  byPlace: z.strictObject({
+    limit,
+    after: some.regex(/^\d{1,9}$/, 'the value of `next` from the page before').optional(),
+  }),
+  byTime: z.strictObject({ ...pagedByNumber, ...period }),
 };
 
 export interface FeedCursor {
@@ -186,24 +182,29 @@ function readSnapshotCursor(text: string, context: z.RefinementCtx): SnapshotCur
 
 export const syncRequest = z
   .strictObject({
-    kinds: z.array(kind).min(1).max(KINDS.length).optional(),
-    kind: kind.optional().describe('One alone, instead of `kinds`. With neither: all.'),
-    dry_run: z.boolean().optional().describe('Compare, write nothing, and answer with what differs.'),
+    kinds: z.array(kind).min(1).max(KINDS.length).optional().describe('Full syncs of these. Absent: of all.'),
+    kind: kind.optional().describe('With `ids`: read only these records of it.'),
+    ids: z
+      .array(some.refine(isUsableId, 'no record can have this id').transform(recordIdOf))
+      .min(1)
+      .max(PAGE_LIMIT_MAX)
+      .optional(),
   })
-  .refine(({ kind, kinds }) => kind === undefined || kinds === undefined, {
-    path: ['kind'],
-    error: 'give it or `kinds`, not both',
+  .refine(({ kind, ids }) => (kind === undefined) === (ids === undefined), {
+    path: ['ids'],
+    error: 'goes with `kind`',
   })
-  .transform(({ kind: one, kinds, dry_run }) => ({ kinds: one === undefined ? kinds : [one], dry_run }));
+  .refine(({ kinds, kind }) => kinds === undefined || kind === undefined, {
+    path: ['kinds'],
+    error: 'give it, or `kind` and `ids`',
+  });
 
-export const retryRequest = z.strictObject({
-  failed_for: z.literal('no_record_id').describe('The reason of the gap that the failed events opened.'),
+export const resolveRequest = z.strictObject({
+  digest: some.describe('As /api/problems shows it: what it names is accepted, and nothing else.'),
 });
 
-export const refetchRequest = z.strictObject({
-  ids: z.array(some.refine(isUsableId, 'no record can have this id')).min(1).max(PAGE_LIMIT_MAX),
-});
-
-export const approveRequest = z.strictObject({
-  digest: some.describe('As /api/deletions shows it for a sync run.'),
-});
+export const decision = z
+  .strictObject({
+    digest: some.describe('Names exactly the deletions that wait: SHA-256 of their ids.'),
+  })
+  .describe('Which records these are: /api/records/{kind}?deletion_pending=true');

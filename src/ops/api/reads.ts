@@ -1,19 +1,35 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { type ListPaging, type NumberedTable, pendingDeletionKey } from '../../store/reports.ts';
+import * as rows from '../../store/report-rows.ts';
+import {
+  type DeliveryReport,
+  type ListPaging,
+  type NumberedTable,
+  recordColumns,
+} from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
-import type { ApiContext } from '../context.ts';
+import type { OpsContext } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
-import { pendingBySyncRun } from '../pending-deletions.ts';
+import { explained } from '../problems.ts';
 import type { Snapshots } from '../snapshot.ts';
 import { statusReport } from '../status-report.ts';
-import { found, nextKey, notFound } from './answers.ts';
+import { statusThen } from '../status-then.ts';
+import { answerPage, asksForCsv, found, nextKey, notFound, notKept } from './answers.ts';
 import * as routes from './routes.ts';
+import * as schemas from './schemas.ts';
+
+/** As the row's declaration names them. */
+const columnsOf = ({ shape }: { shape: object }): string[] => Object.keys(shape);
+
+function withAnswer<Delivery extends Pick<DeliveryReport, 'outcome' | 'reason'>>(delivery: Delivery) {
+  const { status: answer, signature } = answerTo(delivery);
+  return { ...delivery, answer, signature };
+}
 
 /**
  * The reading half of the JSON API. One page looks at a bounded number of rows. So a page of events may be short or empty and
  * still have a `next`; `looked_back_to` then says when the oldest row that it looked at came in.
  */
-export function createReads({ store, clock, answerTimes }: ApiContext, snapshots: Snapshots) {
+export function createReads({ store, clock, configuration, diagnose }: OpsContext, snapshots: Snapshots) {
   const listed = async <Name extends NumberedTable>(table: Name, paging: ListPaging) => {
     const items = await store.list(table, paging);
     return { items, next: nextKey(items, paging.limit, ({ id }) => id) };
@@ -21,64 +37,82 @@ export function createReads({ store, clock, answerTimes }: ApiContext, snapshots
   const shown = async <Name extends NumberedTable>(table: Name, { id }: { id: number }) =>
     found(await store.show(table, id));
 
-  return new OpenAPIHono<OpsEnv>()
-    .openapi(routes.status, async (c) => c.json(statusReport(await snapshots.current()), 200))
+  /** Of a time that nothing is kept of, an empty list would be untrue. */
+  async function requireKept(at: string): Promise<void> {
+    const from = await store.historyBegins();
+    if (from === null || at < from || Date.parse(at) > clock.wall()) {
+      const kept = from === null ? 'nothing is known yet' : `what is known begins at ${from}, and ends now`;
+      throw notKept(`${at} cannot be told: ${kept}`);
+    }
+  }
 
-    .openapi(routes.listEvents, async (c) => {
-      const { limit, after, record_id: recordId, ...filter } = c.req.valid('query');
-      return c.json(await store.listEvents({ ...filter, recordId }, { limit, after }), 200);
-    })
-    .openapi(routes.showEvent, async (c) =>
-      c.json(found(await store.showEvent(c.req.valid('param').id)), 200),
-    )
-
-    .openapi(routes.listDeliveries, async (c) => {
-      const { limit, after, above, ...filter } = c.req.valid('query');
-      const page = await store.listDeliveries(filter, { limit, after, above });
-      const items = page.items.map((delivery) => {
-        const { status: answer, signature } = answerTo(delivery);
-        return { ...delivery, answer, answered_in_ms: answerTimes.of(delivery), signature };
-      });
-      return c.json({ ...page, items }, 200);
-    })
-
-    .openapi(routes.listRecords, async (c) => {
-      const { limit, after, order, ...filter } = c.req.valid('query');
-      return c.json(await store.listRecords(c.req.valid('param').kind, filter, { limit, after, order }), 200);
-    })
-    .openapi(routes.showRecord, async (c) => {
-      const { kind, id } = c.req.valid('param');
-      return c.json(found(await store.showRecord(kind, id)), 200);
-    })
-    .openapi(routes.recordHistory, async (c) => {
-      const { kind, id } = c.req.valid('param');
-      const page = await store.recordHistory(kind, id, c.req.valid('query'));
-      // A record whose history was trimmed has no changes either.
-      if (page.items.length === 0 && (await store.showRecord(kind, id)) === null) throw notFound();
-      return c.json(page, 200);
-    })
-
-    .openapi(routes.listGaps, async (c) => c.json(await listed('gaps', c.req.valid('query')), 200))
-    .openapi(routes.listSyncRuns, async (c) => c.json(await listed('sync_runs', c.req.valid('query')), 200))
-    .openapi(routes.showSyncRun, async (c) => c.json(await shown('sync_runs', c.req.valid('param')), 200))
-    .openapi(routes.listPendingDeletions, async (c) => {
-      const { sync_run: syncRunId, ...paging } = c.req.valid('query');
-      // The digests need all pending deletions, so only the first page has them.
-      const pending =
-        paging.after === undefined ? await pendingBySyncRun(store, clock.wall(), syncRunId) : [];
-      const items = await store.listPendingDeletions({ syncRunId }, paging);
-      const sync_runs = pending.map(({ ids: _, ...counts }) => counts);
-      return c.json({ sync_runs, items, next: nextKey(items, paging.limit, pendingDeletionKey) }, 200);
-    })
-    .openapi(routes.listQuarantine, async (c) =>
-      c.json(await listed('quarantine', c.req.valid('query')), 200),
-    )
-    .openapi(routes.showQuarantined, async (c) =>
-      c.json(await shown('quarantine', c.req.valid('param')), 200),
-    )
-    .openapi(routes.listRejections, async (c) =>
-      c.json(await listed('rejections', c.req.valid('query')), 200),
-    )
-    .openapi(routes.showRejection, async (c) => c.json(await shown('rejections', c.req.valid('param')), 200))
-    .openapi(routes.listAudit, async (c) => c.json(await listed('audit', c.req.valid('query')), 200));
+  const api = new OpenAPIHono<OpsEnv>();
+  api.openapi(routes.status, async (c) => {
+    const { at } = c.req.valid('query');
+    if (at === undefined) return c.json(statusReport(await snapshots.current()), 200);
+    await requireKept(at);
+    const then = await statusThen(store, at);
+    if (then === null) throw notKept(`${at} cannot be told: no verdict is kept from then`);
+    return c.json(then, 200);
+  });
+  api.openapi(routes.configuration, async (c) =>
+    c.json(await configuration(c.get('identity').role === 'operate'), 200),
+  );
+  api.openapi(routes.listDeliveries, async (c) => {
+    const { limit, after, above, record_id: recordId, ...filter } = c.req.valid('query');
+    const page = await store.listDeliveries({ ...filter, recordId }, { limit, after, above });
+    return answerPage(c, { ...page, items: page.items.map(withAnswer) }, columnsOf(schemas.delivery));
+  });
+  api.openapi(routes.showDelivery, async (c) => {
+    const delivery = found(await store.showDelivery(c.req.valid('param').id));
+    const diagnosis = delivery.outcome === 'rejected' ? await diagnose(delivery) : null;
+    return c.json({ ...withAnswer(delivery), diagnosis }, 200);
+  });
+  api.openapi(routes.listRecords, async (c) => {
+    const { limit, after, order, typed, ...filter } = c.req.valid('query');
+    const { kind } = c.req.valid('param');
+    if (filter.at !== undefined) await requireKept(filter.at);
+    const page = await store.listRecords(kind, filter, { limit, after, order });
+    const isTyped = (typed ?? asksForCsv(c)) && filter.at === undefined;
+    if (!isTyped) return answerPage(c, page, recordColumns(kind));
+    const { columns, values } = await store.typedColumns(
+      kind,
+      page.items.map(({ id }) => id),
+    );
+    const byId = new Map(values.map((row) => [row.id, row]));
+    const items = page.items.map((record) => ({ ...byId.get(record.id), ...record }));
+    return answerPage(c, { ...page, items }, [...recordColumns(kind), ...columns]);
+  });
+  api.openapi(routes.listView, async (c) => {
+    const { view } = c.req.valid('param');
+    const { limit, after } = c.req.valid('query');
+    const items = await store.listView(view, { limit, after });
+    const next = items.length < limit ? null : String(Number(after ?? 0) + limit);
+    return answerPage(c, { items, next }, Object.keys(items[0] ?? {}));
+  });
+  api.openapi(routes.showRecord, async (c) => {
+    const { kind, id } = c.req.valid('param');
+    return c.json(found(await store.showRecord(kind, id)), 200);
+  });
+  api.openapi(routes.recordHistory, async (c) => {
+    const { kind, id } = c.req.valid('param');
+    const page = await store.recordHistory(kind, id, c.req.valid('query'));
+    // A record whose history was trimmed has no changes either.
+    if (page.items.length === 0 && (await store.showRecord(kind, id)) === null) throw notFound();
+    return answerPage(c, page, columnsOf(rows.change));
+  });
+  api.openapi(routes.listProblems, async (c) => {
+    const { state, ...paging } = c.req.valid('query');
+    const open = state === 'all' ? undefined : state === 'open';
+    const page = await listed('problems', { ...paging, open });
+    return answerPage(c, { ...page, items: page.items.map(explained) }, columnsOf(schemas.problem));
+  });
+  api.openapi(routes.listSyncs, async (c) =>
+    answerPage(c, await listed('sync_runs', c.req.valid('query')), columnsOf(rows.syncRun)),
+  );
+  api.openapi(routes.showSync, async (c) => c.json(await shown('sync_runs', c.req.valid('param')), 200));
+  api.openapi(routes.listAudit, async (c) =>
+    answerPage(c, await listed('audit', c.req.valid('query')), columnsOf(rows.auditEntry)),
+  );
+  return api;
 }

@@ -1,8 +1,9 @@
 import { createRoute, type RouteConfig, z } from '@hono/zod-openapi';
-import { isUsableId } from '../../compliance/pointers.ts';
+import { isUsableId, recordIdOf } from '../../compliance/pointers.ts';
 import * as rows from '../../store/report-rows.ts';
+import { VIEW_NAMES } from '../../store/reports.ts';
 import { idFromPath } from './ids.ts';
-import { approveRequest, queries, refetchRequest, retryRequest, rowId, syncRequest } from './query.ts';
+import { decision, queries, resolveRequest, rowId, syncRequest } from './query.ts';
 import * as schemas from './schemas.ts';
 
 /**
@@ -18,7 +19,7 @@ const id = z.string().transform(idFromPath).refine(isUsableId).openapi({
 const byId = { params: z.object({ id }) };
 const byRowId = { params: z.object({ id: rowId }) };
 const byKind = { params: z.object({ kind: rows.kind }) };
-const byRecord = { params: z.object({ kind: rows.kind, id }) };
+const byRecord = { params: z.object({ kind: rows.kind, id: id.transform(recordIdOf) }) };
 
 const json = <Schema extends z.ZodType>(schema: Schema) => ({ 'application/json': { schema } });
 const body = <Schema extends z.ZodType>(schema: Schema) => ({
@@ -38,10 +39,8 @@ const problem = (description: string) => ({
 });
 const conflict = { 409: problem('Its state does not allow this.') };
 const expired = { 410: problem('`cursor_expired`: take a snapshot and follow from its `after`.') };
-const unread = { 502: problem('The compliance service could not be read.') };
 const always = {
   401: problem('No token, or a wrong one.'),
-  429: problem('Too many wrong tokens from this address; see Retry-After. A right token always works.'),
   503: problem('The database cannot be used now; try again.'),
 };
 
@@ -52,17 +51,25 @@ type Declared = {
   responses: RouteConfig['responses'];
 };
 
+const CSV = {
+  'text/csv': { schema: z.string().describe('The items; the header `Link` names the next page.') },
+};
+
 /** Returns a function that declares routes of one sort. Their 400 and 404 follow from what a request takes. */
-function routesThat<const S extends Sort>(sort: S, problems: Declared['responses']) {
+function routesThat<const S extends Sort>(sort: S, problems: Declared['responses'], isList = false) {
   return <const Path extends string, D extends Declared>(operationId: string, path: Path, declared: D) => {
     const { params, query, body } = declared.request ?? {};
+    const { 200: page } = declared.responses;
     const responses = {
       ...declared.responses,
+      ...(isList && page !== undefined && 'content' in page
+        ? { 200: { ...page, content: { ...page.content, ...CSV } } }
+        : {}),
       ...(query || body ? { 400: problem('A parameter is not usable; `detail` names it.') } : {}),
       ...(params ? { 404: problem('Not found.') } : {}),
       ...problems,
     };
-    // Problems are thrown, so the types have only the declared answers.
+    // The types have only the declared answers: problems are thrown, and no typed client asks for CSV.
     const route = { ...sort, path, operationId, ...declared, responses };
     return createRoute<Path, typeof sort & typeof declared & { path: Path; operationId: string }>(route);
   };
@@ -70,6 +77,11 @@ function routesThat<const S extends Sort>(sort: S, problems: Declared['responses
 
 const open = routesThat({ method: 'get', security: [] }, {});
 const read = routesThat({ method: 'get', description: 'Takes a token with the role `read`.' }, always);
+const readList = routesThat(
+  { method: 'get', description: 'Takes a token with the role `read`.' },
+  always,
+  true,
+);
 const change = routesThat(
   { method: 'post', description: 'Takes a token with the role `operate`.' },
   {
@@ -87,7 +99,8 @@ const list = <const Path extends string, Query extends z.ZodObject, Item extends
   summary: string,
   query: Query,
   item: Item,
-) => read(operationId, path, { summary, request: { query }, responses: newestFirst(schemas.listOf(item)) });
+) =>
+  readList(operationId, path, { summary, request: { query }, responses: newestFirst(schemas.listOf(item)) });
 
 export const livez = open('livez', '/livez', {
   summary: 'The process lives',
@@ -116,44 +129,55 @@ export const openapi = read('openapi', '/openapi.json', {
 
 export const status = read('status', '/api/status', {
   summary: 'Whether the mirror is in sync, and if not, why',
-  responses: answer(schemas.status, 'The figures of the status page.'),
+  request: { query: queries.status },
+  responses: {
+    ...answer(
+      z.union([schemas.status, schemas.statusThen]),
+      'The figures of the status page; with `at`, what was so then.',
+    ),
+    404: problem('`not_kept`: before what is kept, or in the future.'),
+  },
 });
-export const listEvents = read('listEvents', '/api/events', {
-  summary: 'Accepted events',
-  request: { query: queries.events },
-  responses: newestFirst(schemas.events),
+export const configuration = read('configuration', '/api/configuration', {
+  summary: 'What the service runs with, and what it finds of its own set-up',
+  responses: answer(schemas.configuration, 'Secrets only as fingerprints, and these only for `operate`.'),
 });
-export const showEvent = read('showEvent', '/api/events/{id}', {
-  summary: 'One event with its body',
-  request: byId,
-  responses: answer(rows.event, 'The event.'),
-});
-export const listDeliveries = read('listDeliveries', '/api/deliveries', {
+export const listDeliveries = readList('listDeliveries', '/api/deliveries', {
   summary: 'All deliveries with their outcome',
   request: { query: queries.deliveries },
   responses: newestFirst(schemas.deliveries),
 });
-export const listRecords = read('listRecords', '/api/records/{kind}', {
+export const showDelivery = read('showDelivery', '/api/deliveries/{id}', {
+  summary: 'One delivery with its body',
+  request: byId,
+  responses: answer(schemas.shownDelivery, 'The delivery.'),
+});
+export const listRecords = readList('listRecords', '/api/records/{kind}', {
   summary: 'Mirrored records of a kind',
   request: { ...byKind, query: queries.records },
-  responses: answer(schemas.records, 'One page.'),
+  responses: answer(schemas.listOf(rows.record), 'One page.'),
+});
+export const listView = readList('listView', '/api/views/{view}', {
+  summary: 'The rows of a small table or view, as they are',
+  request: { params: z.object({ view: z.enum(VIEW_NAMES) }), query: queries.byPlace },
+  responses: answer(schemas.listOf(z.record(z.string(), z.unknown())), 'One page.'),
 });
 export const showRecord = read('showRecord', '/api/records/{kind}/{id}', {
   summary: 'One record',
   request: byRecord,
   responses: answer(rows.shownRecord, 'The record.'),
 });
-export const recordHistory = read('recordHistory', '/api/records/{kind}/{id}/history', {
+export const recordHistory = readList('recordHistory', '/api/records/{kind}/{id}/history', {
   summary: 'What changed in one record',
   request: { ...byRecord, query: queries.byNumber },
   responses: newestFirst(schemas.listOf(rows.change)),
 });
-export const followChanges = read('followChanges', '/api/changes', {
+export const followChanges = readList('followChanges', '/api/changes', {
   summary: 'Every change after a number, oldest first',
   request: { query: queries.changes },
   responses: { ...answer(schemas.feed, 'Changes. `next` always says where to go on.'), ...expired },
 });
-export const snapshot = read('snapshot', '/api/snapshot', {
+export const snapshot = readList('snapshot', '/api/snapshot', {
   summary: 'All rows, and the number from which to follow the changes',
   request: { query: queries.snapshot },
   responses: {
@@ -161,100 +185,66 @@ export const snapshot = read('snapshot', '/api/snapshot', {
     ...expired,
   },
 });
-export const listGaps = list('listGaps', '/api/gaps', 'What may have been missed', queries.gaps, rows.gap);
-export const listSyncRuns = list('listSyncRuns', '/api/sync-runs', 'Sync runs', queries.byTime, rows.syncRun);
-export const showSyncRun = read('showSyncRun', '/api/sync-runs/{id}', {
+export const listProblems = list(
+  'listProblems',
+  '/api/problems',
+  'What keeps a kind from being in sync',
+  queries.problems,
+  schemas.problem,
+);
+export const listSyncs = list('listSyncs', '/api/syncs', 'Full syncs', queries.byTime, rows.syncRun);
+export const showSync = read('showSync', '/api/syncs/{id}', {
   summary: 'One full sync',
   request: byRowId,
   responses: answer(rows.syncRun, 'The full sync.'),
 });
-export const listPendingDeletions = read('listPendingDeletions', '/api/deletions', {
-  summary: 'Deletions that wait for a person',
-  request: { query: queries.pendingDeletions },
-  responses: answer(schemas.pendingDeletions, 'One page, by kind and id.'),
-});
-export const listQuarantine = list(
-  'listQuarantine',
-  '/api/quarantine',
-  'Correctly signed deliveries that could not be used',
-  queries.byTime,
-  rows.quarantined,
-);
-export const showQuarantined = read('showQuarantined', '/api/quarantine/{id}', {
-  summary: 'One of them with its body',
-  request: byRowId,
-  responses: answer(rows.quarantined, 'The delivery.'),
-});
-export const listRejections = list(
-  'listRejections',
-  '/api/rejections',
-  'Rejected deliveries, newest first: for each reason, sender and minute the first two and the newest',
-  queries.byTime,
-  rows.rejection,
-);
-export const showRejection = read('showRejection', '/api/rejections/{id}', {
-  summary: 'One of them with its body',
-  request: byRowId,
-  responses: answer(rows.rejection, 'The delivery.'),
-});
 export const listAudit = list('listAudit', '/api/audit', 'Who changed what', queries.byTime, rows.auditEntry);
 
-export const retryEvents = change('retryEvents', '/api/events/retry', {
-  summary: 'Retry all failed events that name no record',
-  request: body(retryRequest),
-  responses: answer(schemas.done.retriedAll, 'The results.'),
-});
-export const retryEvent = change('retryEvent', '/api/events/{id}/retry', {
-  summary: 'Retry a failed event',
+export const retryDelivery = change('retryDelivery', '/api/deliveries/{id}/retry', {
+  summary: 'Process a failed event again, or take a quarantined delivery as an event',
   request: byId,
   responses: {
-    ...answer(schemas.done.retried, 'It is processed. If it fails again: 409 with the reason.'),
+    ...answer(schemas.done.retried, 'Done. If it fails again: 409 with the reason.'),
     ...conflict,
   },
 });
-export const discardEvent = change('discardEvent', '/api/events/{id}/discard', {
-  summary: 'Discard an event',
+export const dismissDelivery = change('dismissDelivery', '/api/deliveries/{id}/dismiss', {
+  summary: 'Dismiss a failed event or a quarantined delivery',
   request: byId,
-  responses: { ...answer(schemas.done.discarded), ...conflict },
+  responses: { ...answer(schemas.done.dismissed), ...conflict },
 });
-export const startSyncRun = change('startSyncRun', '/api/sync-runs', {
-  summary: 'Compare whole kinds with the API, now',
+export const startSync = change('startSync', '/api/syncs', {
+  summary: 'Read kinds, or records, from the API now',
   request: body(syncRequest),
-  responses: {
-    ...answer(schemas.done.compared, 'What a dry run found.'),
-    ...queued(schemas.done.syncRun),
-    ...conflict,
-    ...unread,
-  },
+  responses: { ...queued(schemas.done.sync), ...conflict },
 });
-export const approveDeletions = change('approveDeletions', '/api/deletions/approve', {
-  summary: 'Approve exactly the deletions that a digest names',
-  request: body(approveRequest),
+export const resolveProblem = change('resolveProblem', '/api/problems/{id}/resolve', {
+  summary: 'Resolve a problem: accept exactly what it shows',
+  request: { ...byRowId, ...body(resolveRequest) },
+  responses: { ...answer(schemas.done.resolved), ...conflict },
+});
+
+export const approveDeletions = change('approveDeletions', '/api/problems/{id}/approve', {
+  summary: 'Let exactly the pending deletions go that a digest names',
+  request: { ...byRowId, ...body(decision) },
   responses: { ...answer(schemas.done.approved), ...conflict },
 });
-export const refetchMany = change('refetchMany', '/api/records/{kind}/refetch', {
-  summary: 'Refetch records of a kind',
-  request: { ...byKind, ...body(refetchRequest) },
-  responses: { ...queued(schemas.done.refetch), ...conflict },
-});
-export const refetch = change('refetch', '/api/records/{kind}/{id}/refetch', {
-  summary: 'Refetch one record',
-  request: byRecord,
-  responses: { ...queued(schemas.done.refetch), ...conflict },
-});
-export const releaseQuarantined = change('releaseQuarantined', '/api/quarantine/{id}/release', {
-  summary: 'Release a delivery from quarantine',
-  request: byRowId,
-  responses: { ...answer(schemas.done.released), ...conflict },
-});
-export const resolveGap = change('resolveGap', '/api/gaps/{id}/resolve', {
-  summary: 'Resolve a gap that only a person can end',
-  request: byRowId,
-  responses: { ...answer(schemas.done.resolved), ...conflict },
+export const keepRecords = change('keepRecords', '/api/problems/{id}/keep', {
+  summary: 'Refuse exactly the pending deletions that a digest names',
+  request: { ...byRowId, ...body(decision) },
+  responses: { ...answer(schemas.done.kept), ...conflict },
 });
 export const pause = change('pause', '/api/pause', {
   summary: 'Stop processing and repairs; deliveries are still kept',
   responses: answer(schemas.done.paused),
+});
+export const notifyTest = change('notifyTest', '/api/notify-test', {
+  summary: 'Send a test to NOTIFY_URL',
+  responses: {
+    ...answer(schemas.done.notified, 'It was taken.'),
+    ...conflict,
+    502: problem('It was not taken; `detail` says why.'),
+  },
 });
 export const resume = change('resume', '/api/resume', {
   summary: 'Resume processing and repairs',

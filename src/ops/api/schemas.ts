@@ -1,6 +1,8 @@
 import { z } from '@hono/zod-openapi';
+import { PROBLEM_REASONS } from '../../mirror/problems.ts';
 import * as rows from '../../store/report-rows.ts';
 import { SIGNATURES } from '../delivery-answers.ts';
+import { DATABASE } from '../problems.ts';
 
 /** The answers of the JSON API. Their rows are in `store/report-rows.ts`. */
 
@@ -24,26 +26,11 @@ const differences = z.object({
   ),
 });
 
-/** What a dry run found. */
-const comparison = differences.extend({
-  incomplete: text.nullable().describe('Why the list may be incomplete; null: it is complete.'),
-});
-
 const service = z.object({
   version: text,
-  state: z
-    .enum(['starting', 'migrating', 'running', 'draining', 'stopped', 'elsewhere'])
-    .describe(
-      '`stopped` and `elsewhere` only in commands that read the database themselves: no service runs on it, or others do.',
-    ),
+  state: z.enum(['starting', 'migrating', 'running', 'draining']),
   started_at: instant,
-  paused: z.boolean(),
-  paused_since: instant.nullable(),
   events_only: z.boolean(),
-  signing_secrets: whole,
-  settle_seconds: z.number(),
-  full_sync_minutes: z.number(),
-  silence_hours: z.number(),
 });
 
 const deliveryCounts = z.object({
@@ -64,7 +51,7 @@ const runningSyncRun = z.object({
   started_at: instant,
 });
 
-const pendingCount = z.object({ sync_run_id: whole, kind, count: whole });
+const pendingCount = z.object({ kind, count: whole });
 
 const upstream = z.object({
   configured: z.boolean().describe('False: there are no API credentials.'),
@@ -75,7 +62,6 @@ const upstream = z.object({
     .nullable()
     .describe('Whether the last request was answered usefully; null before the first.'),
   last_ok_at: instant.nullable(),
-  last_error_at: instant.nullable(),
   // One line without secrets.
   last_error: text.nullable(),
   consecutive_failures: whole,
@@ -85,57 +71,86 @@ const upstream = z.object({
   // Requests left in the current minute.
   budget_left: whole,
   budget_per_minute: whole,
-  // Requests that replicas that are gone may have sent, and until when nobody else may send them.
-  budget_waits_for: z.array(z.object({ replica: text, requests: whole, until: instant })),
   skew_ms: z.number().nullable().describe('The upstream’s clock minus ours.'),
 });
+
+export const problem = rows.problem
+  .extend({
+    reason: z
+      .enum([...PROBLEM_REASONS, DATABASE])
+      .describe('`database`: it cannot be read or written, which no row says; its id is 0.'),
+    sentence: text.describe('What is wrong.'),
+    action: text.describe('What to do, or what happens by itself.'),
+  })
+  .openapi('Problem');
 
 export const status = z
   .object({
     at: instant,
-    verdict,
-    reason: text.describe('Stable code of the rule that decided.'),
-    sentence: text,
-    remedy: text.nullable(),
+    verdict: verdict.describe('The worst of the kinds’.'),
     since: instant.nullable(),
+    sentence: text,
+    action: text.nullable().describe('What to do; null: nothing.'),
+    kinds: z.array(rows.kindStatus).describe('As the view sync_status; none: the database cannot be read.'),
+    problems: z.array(problem).describe('The open ones, the worst first; of very many some of each reason.'),
     service,
-    kinds: z
-      .array(rows.kindStatus)
-      .nullable()
-      .describe('As the view sync_status, and `verified`; null when the database cannot be read.'),
-    events: z
-      .object({ pending: whole, processed: whole, ignored: whole, failed: whole, discarded: whole })
-      .nullable(),
-    backlog: z.object({ events: whole, oldest_at: instant.nullable() }).nullable(),
-    last_delivery_at: instant.nullable(),
-    deliveries: z.object({ last_minute: deliveryCounts, last_hour: deliveryCounts }),
-    quarantined: whole.nullable(),
-    gaps: z
-      .object({
-        open: whole,
-        by: z.array(rows.openGaps),
-        resolved_last_day: whole,
-        newest: z.array(rows.gap),
-      })
-      .nullable(),
+    events: z.object({ pending: whole, failed: whole, oldest_pending_at: instant.nullable() }).nullable(),
+    deliveries: z.object({
+      last_at: instant.nullable(),
+      quarantined: whole.nullable(),
+      last_hour: deliveryCounts,
+    }),
     learned_pointers: z
       .array(rows.learnedPointer.extend({ setting: text }))
-      .nullable()
       .describe('Where ids were found by asking the API, which no setting names yet.'),
     pending_deletions: z.array(pendingCount),
     sync_runs: z.object({ running: z.array(runningSyncRun), last: z.array(rows.syncRun) }),
-    assessment_sync: z
-      .object({
-        last_seconds: z.number().nullable(),
-        running: z
-          .object({ elapsed_seconds: z.number(), estimated_seconds: z.number().nullable() })
-          .nullable(),
-      })
-      .describe('How long it takes to read every known risk assessment once.'),
     upstream,
-    database: z.object({ bytes: whole, wal_bytes: whole }).nullable(),
+    database: z.object({ bytes: whole }).nullable(),
   })
   .openapi('Status');
+
+export const statusThen = z
+  .object({
+    at: instant,
+    verdict: verdict.describe('The worst of the kinds’ then.'),
+    kinds: z.array(rows.kindThen.extend({ records: whole.describe('How many were alive then.') })),
+    problems: z.array(problem).describe('Those that were open then; of very many the first.'),
+    open_problems: whole.describe('How many were.'),
+    digest: text.describe(
+      'SHA-256 over a line `[kind,id,data]` of canonical JSON for each living record, by kind and id: what the mirror held then.',
+    ),
+  })
+  .openapi('StatusThen');
+
+const finding = z.object({
+  subject: text,
+  state: z.enum(['ok', 'warning']),
+  says: text,
+  remedy: text.nullable().describe('What to do; null: nothing.'),
+});
+
+export const configuration = z
+  .object({
+    version: text,
+    started_at: instant,
+    folder: text.describe('Where the service was started, and its `.env` is.'),
+    salt: text.nullable().describe('Of the fingerprints; null: the token’s role shows none.'),
+    settings: z.array(
+      z.object({
+        name: text,
+        value: text.nullable().describe('As it is set, or its default; null: neither, or it is a secret.'),
+        source: z.enum(['environment', '.env', 'file', 'default']),
+        path: text.nullable().describe('The file that NAME_FILE names.'),
+        secret: z.boolean(),
+        fingerprint: text
+          .nullable()
+          .describe('Of a secret: the same for who has the same one and this salt.'),
+      }),
+    ),
+    findings: z.array(finding).describe('The set-up as the service finds it.'),
+  })
+  .openapi('Configuration');
 
 export const problemDetails = z
   .object({
@@ -145,58 +160,36 @@ export const problemDetails = z
     code: text.describe('Stable, for programs.'),
     detail: text.optional(),
   })
-  .openapi('Problem');
+  .openapi('ProblemDetails');
 
 const next = text.nullable().describe('To be given as `after` for the next page; null on the last.');
 export const listOf = <Item extends z.ZodType>(item: Item) => z.object({ items: z.array(item), next });
 
-/** A list that is searched backwards: each page looks at a bounded number of rows. */
-const searched = <Item extends z.ZodType>(item: Item) =>
-  z.object({
-    items: z.array(item).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
-    next,
-  });
-const looked_back_to = instant
-  .nullable()
-  .describe('A page looks at a bounded number of rows. If that ended it: when the oldest of them came in.');
-
-export const events = searched(rows.event).extend({ looked_back_to });
-export const records = searched(rows.record).extend({
-  searched_to: text
-    .nullable()
-    .describe('A page looks at a bounded number of rows. If that ended it: the last id, name or instant.'),
+const answered = {
+  answer: whole.describe('The HTTP status that it was answered with.'),
+  signature: z.enum(SIGNATURES),
+};
+export const delivery = rows.delivery.extend(answered).openapi('Delivery');
+const diagnosis = z.object({
+  causes: z
+    .array(z.object({ code: text, what: text, remedy: text, settings: z.record(text, text).optional() }))
+    .describe('Every reason; none: with the present settings it would be accepted.'),
+  fit: z.record(text, text).nullable().describe('What its signature is made of, if that was found.'),
 });
-const delivery = rows.delivery
+export const shownDelivery = rows.shownDelivery
   .extend({
-    answer: whole.describe('The HTTP status that it was answered with.'),
-    answered_in_ms: z
-      .number()
-      .nullable()
-      .describe('Null: answered by another process, or too long ago to be remembered.'),
-    signature: z.enum(SIGNATURES),
+    ...answered,
+    diagnosis: diagnosis.nullable().describe('Of a rejected one: why, as `doctor` says it.'),
   })
-  .openapi('Delivery');
-export const deliveries = searched(delivery).extend({
-  looked_back_to,
-  newest: text.describe('To be given as `above` for later deliveries only.'),
-});
-
-export const pendingDeletions = z.object({
-  sync_runs: z
-    .array(
-      z.object({
-        sync_run_id: whole,
-        kind,
-        waiting: whole.describe('How many wait for a person.'),
-        approved: whole.describe('How many are approved, and wait for one more proof.'),
-        digest: text
-          .nullable()
-          .describe('Names exactly the ids that wait, to approve them. Null: none waits.'),
-      }),
-    )
-    .describe('The sync runs that found them.'),
-  items: z.array(rows.pendingDeletion),
+  .openapi('ShownDelivery');
+/** Searched backwards: each page looks at a bounded number of rows. */
+export const deliveries = z.object({
+  items: z.array(delivery).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
   next,
+  looked_back_to: instant
+    .nullable()
+    .describe('A page looks at a bounded number of rows. If that ended it: when the oldest of them came in.'),
+  newest: text.describe('To be given as `above` for later deliveries only.'),
 });
 
 export const feed = z.object({
@@ -217,31 +210,31 @@ export const snapshot = z.object({
 });
 
 export const done = {
-  retried: z.object({ status: z.literal('processed'), id: text, kind, record_id: text }),
-  retriedAll: z.object({
-    status: z.literal('tried'),
-    processed: whole,
-    failed: whole.describe('Failed again.'),
-    errors: z.array(z.object({ id: text, error: text })).describe('The first of those that failed again.'),
+  dismissed: z.object({ status: z.literal('dismissed'), id: text }),
+  sync: z.object({
+    status: z.literal('queued'),
+    kinds: z.array(kind),
+    records: whole.nullable().describe('How many records are read; null: the kinds whole.'),
   }),
-  discarded: z.object({ status: z.literal('discarded'), id: text }),
-  syncRun: z.object({ status: z.literal('queued'), kinds: z.array(kind) }),
-  compared: z.object({
-    status: z.literal('compared'),
-    in_sync: z.boolean(),
-    kinds: z.array(z.object({ kind, ...comparison.shape })),
+  retried: z.object({
+    status: z
+      .enum(['processed', 'accepted'])
+      .describe('`accepted`: it was quarantined, and is an event now.'),
+    id: text,
+    kind: kind.nullable(),
+    record_id: text.nullable(),
   }),
   approved: z.object({
     status: z.literal('approved'),
-    sync_run_id: whole,
+    id: whole,
     kind,
     ids: z.array(text),
     until: instant,
   }),
-  refetch: z.object({ status: z.literal('queued'), queued: whole }),
-  released: z.object({ status: z.literal('released'), id: whole }),
+  kept: z.object({ status: z.literal('kept'), id: whole, kind, ids: z.array(text) }),
   resolved: z.object({ status: z.literal('resolved'), id: whole }),
   paused: z.object({ paused: z.boolean() }),
+  notified: z.object({ status: z.literal('delivered') }),
 };
 
 export const live = z.object({ status: z.literal('live') });
@@ -249,12 +242,14 @@ export const ready = z.object({ status: z.literal('ready') });
 export const notReady = z.object({ status: z.literal('not_ready'), reason: text });
 
 export type Differences = z.output<typeof differences>;
-export type Comparison = z.output<typeof comparison>;
-export type Delivery = z.output<typeof delivery>;
-export type DeliveryCounts = z.output<typeof deliveryCounts>;
-export type PendingDeletions = z.output<typeof pendingDeletions>;
 export type PendingCount = z.output<typeof pendingCount>;
 export type RunningSyncRun = z.output<typeof runningSyncRun>;
+export type ShownDelivery = z.output<typeof shownDelivery>;
+export type Deliveries = z.output<typeof deliveries>;
+export type Diagnosis = z.output<typeof diagnosis>;
+export type Configuration = z.output<typeof configuration>;
 export type Status = z.output<typeof status>;
+export type StatusThen = z.output<typeof statusThen>;
+export type Problem = z.output<typeof problem>;
 /** As the whole service sees it. */
 export type Upstream = z.output<typeof upstream>;

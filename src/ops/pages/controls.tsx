@@ -1,6 +1,5 @@
 import type { PropsWithChildren } from 'hono/jsx';
 import { MAX_ID_LENGTH } from '../../compliance/pointers.ts';
-import { CSRF_FIELD } from '../access.ts';
 import { useVisit } from './pieces.tsx';
 
 export const mayOperate = () => useVisit().identity?.role === 'operate';
@@ -17,12 +16,10 @@ export function ActionForm(form: PropsWithChildren<Form>) {
   return mayOperate() ? <PostForm {...form} /> : null;
 }
 
-/** Carries the CSRF token of the session. */
 export function PostForm({ action, className, fields, children }: PropsWithChildren<Form>) {
-  const hidden = { [CSRF_FIELD]: useVisit().identity?.csrf ?? '', ...fields };
   return (
     <form method="post" action={action} class={className}>
-      {Object.entries(hidden).map(([name, value]) => (
+      {Object.entries(fields ?? {}).map(([name, value]) => (
         <input type="hidden" name={name} value={String(value)} />
       ))}
       {children}
@@ -34,13 +31,14 @@ interface Press {
   id?: string | undefined;
   /** It is the button that the page recommends. */
   first?: boolean | undefined;
-  /** The value of the field `do`, where a form has several buttons. */
-  does?: string | undefined;
+  /** The field that it sends, where a form has several buttons. */
+  name?: string | undefined;
+  value?: string | undefined;
 }
 
-export function Button({ id, first, does, children }: PropsWithChildren<Press>) {
+export function Button({ first, children, ...press }: PropsWithChildren<Press>) {
   return (
-    <button class={first ? 'button first' : 'button'} type="submit" id={id} name={does && 'do'} value={does}>
+    <button class={first ? 'button first' : 'button'} type="submit" {...press}>
       {children}
     </button>
   );
@@ -73,7 +71,6 @@ type FilterField = readonly [
 ];
 
 interface InputAttributes {
-  list?: string;
   type?: 'search' | 'datetime-local';
   step?: number;
   pattern?: string;
@@ -85,12 +82,16 @@ interface FiltersOf {
   action: string;
   label: 'Filter' | 'Search';
   fields: readonly FilterField[];
+  hidden?: Readonly<Record<string, string | undefined>>;
 }
 
 /** The filters of a list, as the address has them. */
-export function Filters({ action, label, fields, children }: PropsWithChildren<FiltersOf>) {
+export function Filters({ action, label, fields, hidden = {} }: FiltersOf) {
   return (
     <form class="filters" method="get" action={action} aria-label={label}>
+      {Object.entries(hidden).map(([name, value]) =>
+        value === undefined ? null : <input type="hidden" name={name} value={value} />,
+      )}
       {fields.map(([name, words, value = '', how = {}]) =>
         'map' in how ? (
           <label>
@@ -117,7 +118,6 @@ export function Filters({ action, label, fields, children }: PropsWithChildren<F
           </label>
         ),
       )}
-      {children}
       <Button>{label === 'Search' ? 'Search' : 'Show'}</Button>
     </form>
   );

@@ -1,24 +1,14 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import { HTTPException } from 'hono/http-exception';
 import { isKind, KINDS } from '../../compliance/kinds.ts';
-import { isUsableId, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
-import { type EventReport, PAGE_LIMIT_MAX } from '../../store/reports.ts';
+import { isUsableId } from '../../compliance/pointers.ts';
 import { cookieOptions, formFields, type OpsHandlerContext, pathHere } from '../access.ts';
 import { refusal } from '../api/answers.ts';
 import type { Operations } from '../api/changes.ts';
 import { rowId } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
-import type { DryRuns } from '../dry-runs.ts';
-import { count, figure } from '../words.ts';
+import { pendingHref } from '../pending-deletions.ts';
+import { count } from '../words.ts';
 import { recordHref } from './query.ts';
-
-/** As many as a list can show. */
-const MAX_TICKED = PAGE_LIMIT_MAX;
-/** The longest character of an id in a form: three bytes in UTF-8, each percent-encoded. */
-const BYTES_PER_CHARACTER = 9;
-/** The address for ticked events, and the largest form of them, without the other fields. */
-export const TICKED_PATH = '/actions/events';
-export const TICKED_BYTES = MAX_TICKED * ('id=&'.length + MAX_ID_LENGTH * BYTES_PER_CHARACTER);
 
 /** The page that follows a form, and the outcome that it shows; without `what`: none. */
 type Done = { to: string } & Partial<Outcome>;
@@ -28,12 +18,13 @@ type Form = (actor: string, fields: URLSearchParams) => Promise<Done>;
 export function createForms(
   context: OpsContext,
   operations: Operations,
-  dryRuns: DryRuns,
 ): [path: string, handler: (c: OpsHandlerContext) => Promise<Response>][] {
   const forms: Readonly<Record<string, Form>> = {
-    async '/actions/sync'(actor) {
-      await operations.fullSync(actor);
-      return { to: '/' };
+    /** Of the kinds named; with none, of all. */
+    async '/actions/sync'(actor, fields) {
+      const named = KINDS.filter((kind) => fields.getAll('kind').includes(kind));
+      await operations.fullSync(actor, named.length === 0 ? KINDS : named);
+      return { to: fields.get('back') ?? '/', what: 'requested' };
     },
     async '/actions/pause'(actor) {
       await operations.pause(actor);
@@ -44,46 +35,13 @@ export function createForms(
       return { to: '/' };
     },
 
-    /** For all events that failed because they name no record. */
-    async '/actions/retry'(actor) {
-      const { processed, failed } = await operations.retryWithoutRecord(actor);
-      return { to: '/events?state=failed', what: 'retried', done: processed, failed };
-    },
-
-    /** From the sync runs' page: a full sync or a dry run of the ticked kinds. */
-    async '/actions/sync-runs'(actor, fields) {
-      const kinds = KINDS.filter((kind) => fields.getAll('kind').includes(kind));
-      if (kinds.length === 0) throw invalid('Tick at least one kind.');
-      if (fields.get('do') !== 'compare') {
-        await operations.fullSync(actor, kinds);
-        return { to: '/sync-runs', what: 'queued' };
-      }
-      if (context.facts().eventsOnly) throw invalid('There are no API credentials to compare with.');
-      dryRuns.start(kinds);
-      return { to: '/sync-runs', what: 'compared' };
-    },
-
-    /** One event or many. Those that cannot be changed any more are counted, and the others still change. */
-    async [TICKED_PATH](actor, fields) {
-      const ids = [...new Set(fields.getAll('id'))];
+    async '/actions/delivery'(actor, fields) {
+      const id = fields.get('id') ?? '';
       const verb = fields.get('do');
-      if (verb !== 'retry' && verb !== 'discard') throw invalid('Press one of the buttons of the page.');
-      if (ids.length === 0) throw invalid('Tick at least one event.');
-      if (ids.length > MAX_TICKED) throw invalid(`Tick at most ${MAX_TICKED} events.`);
-      const change = verb === 'retry' ? operations.retryEvent : operations.discardEvent;
-      let done = 0;
-      let failed = 0;
-      for (const id of ids) {
-        try {
-          await change(actor, id);
-          done += 1;
-        } catch (error) {
-          if (!(error instanceof HTTPException)) throw error;
-          failed += 1;
-        }
-      }
-      const what = verb === 'retry' ? 'retried' : 'discarded';
-      return { to: fields.get('back') ?? '/events', what, done, failed };
+      if (verb !== 'retry' && verb !== 'dismiss') throw invalid('Press one of the buttons of the page.');
+      const what = verb === 'retry' ? 'retried' : 'dismissed';
+      await operations[verb === 'retry' ? 'retryDelivery' : 'dismissDelivery'](actor, id);
+      return { to: fields.get('back') ?? '/deliveries', what };
     },
 
     async '/actions/refetch'(actor, fields) {
@@ -93,30 +51,39 @@ export function createForms(
       await operations.refetch(actor, kind, [id]);
       return { to: recordHref(kind, id), what: 'refetched' };
     },
-    async '/actions/release'(actor, fields) {
-      const id = numberIn(fields);
-      await operations.releaseQuarantined(actor, id);
-      return { to: `/quarantine/${id}`, what: 'released' };
+    async '/actions/resolve'(actor, fields) {
+      const { data: id } = rowId.safeParse(fields.get('id'));
+      const digest = fields.get('digest');
+      if (id === undefined || digest === null) throw invalid(STALE);
+      await operations.resolveProblem(actor, id, digest);
+      return { to: '/', what: 'resolved' };
     },
-    async '/actions/resolve-gap'(actor, fields) {
-      await operations.resolveGap(actor, numberIn(fields));
-      return { to: '/gaps', what: 'resolved' };
+    async '/actions/notify-test'(actor) {
+      await operations.testNotification(actor);
+      return { to: '/', what: 'notified' };
     },
-    async '/actions/approve-deletions'(actor, fields) {
+    async '/actions/decide'(actor, fields) {
+      const { data: id } = rowId.safeParse(fields.get('id'));
+      const verb = fields.get('do');
+      if (id === undefined || (verb !== 'approve' && verb !== 'keep')) throw invalid(STALE);
       if (fields.get('sure') !== 'yes') {
         throw invalid('The box must be ticked: go back and tick it, if you are sure.');
       }
       // The digest names the ids that the page showed, so that no later deletion is approved with them.
-      const approved = await operations.approveDeletions(actor, fields.get('digest') ?? '');
-      return { to: `/sync-runs/${approved.sync_run_id}`, what: 'approved', done: approved.ids.length };
+      const decide = operations[verb === 'approve' ? 'approveDeletions' : 'keepRecords'];
+      const { kind, ids } = await decide(actor, id, fields.get('digest') ?? '');
+      return { to: pendingHref(kind), what: verb === 'approve' ? 'approved' : 'kept', done: ids.length };
     },
   };
 
   return Object.entries(forms).map(([path, form]) => [
     path,
     async (c) => {
-      const { to, what, done = 1, failed = 0 } = await form(c.get('identity').name, await formFields(c));
-      if (what !== undefined) leaveOutcome(c, context.publicUrl, { what, done, failed });
+      const { to, what, done = 1 } = await form(c.get('identity').name, await formFields(c));
+      if (what !== undefined) {
+        const cookie = { ...cookieOptions(context.publicUrl), maxAge: COOKIE_AGE };
+        setCookie(c, COOKIE, `${what}.${done}`, cookie);
+      }
       return c.redirect(pathHere(to), 303);
     },
   ]);
@@ -124,21 +91,13 @@ export function createForms(
 
 const STALE = 'Go back, reload the page and try again.';
 
-function numberIn(fields: URLSearchParams): number {
-  const { data: id } = rowId.safeParse(fields.get('id'));
-  if (id === undefined) throw invalid(STALE);
-  return id;
-}
-
 const invalid = (detail: string) =>
   refusal(400, 'invalid_form', 'This form cannot be used as it is.', detail);
 
 /** What a form did: only our own words and numbers, because it is sent in a cookie. */
 export interface Outcome {
-  what: 'retried' | 'discarded' | 'queued' | 'compared' | 'refetched' | 'released' | 'approved' | 'resolved';
+  what: keyof typeof SENTENCES;
   done: number;
-  /** How many changes were not possible any more. */
-  failed: number;
 }
 
 const COOKIE = 'compliance-mirror-notice';
@@ -146,49 +105,28 @@ const COOKIE = 'compliance-mirror-notice';
 const COOKIE_AGE = 60;
 
 /** The next page shows the outcome, and deletes its cookie, so that a reload does not show it again. */
-function leaveOutcome(c: OpsHandlerContext, publicUrl: URL | null, outcome: Outcome): void {
-  const { what, done, failed } = outcome;
-  setCookie(c, COOKIE, `${what}.${done}.${failed}`, { ...cookieOptions(publicUrl), maxAge: COOKIE_AGE });
-}
-
 export function takeOutcome(c: OpsHandlerContext, publicUrl: URL | null): Outcome | null {
   const left = getCookie(c, COOKIE);
   if (left === undefined) return null;
   deleteCookie(c, COOKIE, cookieOptions(publicUrl));
   // A browser may send any text.
-  const [, what = '', done, failed] = /^([a-z]+)\.(\d{1,6})\.(\d{1,6})$/.exec(left) ?? [];
+  const [, what = '', done] = /^([a-z]+)\.(\d{1,6})$/.exec(left) ?? [];
   if (!Object.hasOwn(SENTENCES, what)) return null;
-  return { what: what as Outcome['what'], done: Number(done), failed: Number(failed) };
+  return { what: what as Outcome['what'], done: Number(done) };
 }
 
-export function noticeOf({ what, done, failed }: Outcome) {
-  const why = WHY_NOT[what] ?? 'the state had changed';
-  const rest = failed === 0 ? '' : ` ${figure(failed)} could not be: ${why}.`;
-  return { text: `${SENTENCES[what](done)}${rest}`, isBad: failed > 0 };
-}
+export const noticeOf = ({ what, done }: Outcome): string => SENTENCES[what](done);
 
-/** As `noticeOf`, on the page of a single event: it says the new state. */
-export function noticeOfEvent({ what, done }: Outcome, { state, error, body }: EventReport) {
-  if (what === 'discarded' && done > 0) return { text: 'Discarded.', isBad: false };
-  if (done > 0) return { text: state === 'ignored' ? IGNORED : 'Processed.', isBad: false };
-  if (state !== 'failed') return { text: `Not possible any more: the event is ${state}.`, isBad: true };
-  const why = body === null ? 'its body is not kept any more' : error;
-  return { text: `Failed again: ${why}.`, isBad: true };
-}
-
-const IGNORED = 'Ignored, because its type is not known. The API is asked for its record.';
-
-const WHY_NOT: Partial<Record<Outcome['what'], string>> = { retried: 'the error is beside each' };
-
-const SENTENCES: Record<Outcome['what'], (done: number) => string> = {
-  retried: (done) => `${count(done, 'event')} processed.`,
-  discarded: (done) => `${count(done, 'event')} discarded.`,
-  queued: () =>
+const SENTENCES = {
+  retried: () => 'The delivery is processed.',
+  dismissed: () => 'The delivery is dismissed.',
+  requested: () =>
     'The full sync is requested. It begins when the one before it has ended; if the mirror is paused, after “Resume”.',
-  compared: () => 'The dry run has begun. Its result will be shown below.',
   refetched: () => 'The record will be fetched again.',
-  released: () => 'Released. The API is asked for its record, if that is known.',
-  resolved: () => 'The gap is resolved.',
-  approved: (done) =>
+  resolved: () => 'The problem is resolved.',
+  notified: () => 'NOTIFY_URL has taken the test.',
+  approved: (done: number) =>
     `${count(done, 'deletion')} approved, for one hour. A full sync proves them once more first; if the mirror is paused, after “Resume”.`,
+  kept: (done: number) =>
+    `${count(done, 'record')} kept, until the service shows them again or announces their deletion anew.`,
 };

@@ -2,13 +2,12 @@ import { hash } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
 import type { Child, PropsWithChildren } from 'hono/jsx';
 import { PROBLEM_CONTENT_TYPE } from '../../platform/problem.ts';
-import { acceptsPage, type OpsEnv, signInPath } from '../access.ts';
-import type { Waiting } from '../attention.ts';
+import { acceptsPage, type OpsEnv, pathHere, signInPath } from '../access.ts';
 import type { OpsContext } from '../context.ts';
-import { count, figure } from '../words.ts';
+import { figure } from '../words.ts';
 import { PostForm } from './controls.tsx';
-import type { noticeOf } from './forms.ts';
-import { type Fact, Facts, Title, useVisit, type Visit, VisitContext } from './pieces.tsx';
+import { noticeOf } from './forms.ts';
+import { useVisit, type Visit, VisitContext } from './pieces.tsx';
 import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';
 
@@ -35,64 +34,54 @@ export function Layout({ title, children }: PropsWithChildren<{ title: string }>
 }
 
 const PAGES = [
-  ['/', 'Status'],
+  ['/', 'Overview'],
   ['/deliveries', 'Deliveries'],
-  ['/events', 'Events'],
   ['/records/policy', 'Records'],
-  ['/gaps', 'Gaps'],
-  ['/sync-runs', 'Sync runs'],
-  ['/quarantine', 'Quarantine'],
-  ['/rejections', 'Rejections'],
+  ['/syncs', 'Syncs'],
   ['/audit', 'Audit'],
 ] as const;
 
 export type PageName = (typeof PAGES)[number][1];
 
-/** How much waits for a person on each page, as a number and in words. */
-function countsOf({ pendingDeletions, failed, quarantined, rejected, gaps }: Waiting) {
-  const counts: Partial<Record<PageName, readonly [number, string]>> = {
-    Events: [failed, `${figure(failed)} failed`],
-    Gaps: [gaps, `${figure(gaps)} ${gaps === 1 ? 'needs' : 'need'} a person`],
-    'Sync runs': [pendingDeletions, `${count(pendingDeletions, 'deletion')} to approve`],
-    Quarantine: [quarantined, `${figure(quarantined)} not released`],
-    Rejections: [rejected, `${figure(rejected)} in the last hour`],
-  };
-  return counts;
+/** A page without what stands around every page. */
+export interface Content {
+  title: string;
+  /** Default: the title. Null: the body has its own. */
+  heading?: Child;
+  note?: Child;
+  current: PageName | null;
+  /** The address at which the script of the open page asks for its parts again; null: they do not change. */
+  again?: string | null;
+  body: Child;
 }
 
-/** The navigation. A part of every stream, so that its counts stay current. */
-export function Pages({ current }: { current: PageName | null }) {
+/** The navigation. A part of every page, so that its count stays current. */
+function Pages({ current }: Pick<Content, 'current'>) {
   const { waiting } = useVisit();
-  const counts = waiting === null ? {} : countsOf(waiting);
   return (
     <nav class="pages" aria-label="Pages" data-part="pages">
       <ul>
-        {PAGES.map(([path, name]) => {
-          const [number, words] = counts[name] ?? [0, ''];
-          return (
-            <li>
-              <a href={path} aria-current={name === current ? 'page' : undefined}>
-                {name}
-                {number === 0 ? null : (
-                  <span class="count" title={words}>
-                    {figure(number)}
-                    <span class="hidden"> ({words})</span>
-                  </span>
-                )}
-              </a>
-            </li>
-          );
-        })}
+        {PAGES.map(([path, name]) => (
+          <li>
+            <a href={path} aria-current={name === current ? 'page' : undefined}>
+              {name}
+              {path !== '/' || waiting === 0 ? null : (
+                <span class="count">
+                  {figure(waiting)}
+                  <span class="hidden"> {waiting === 1 ? 'problem needs you' : 'problems need you'}</span>
+                </span>
+              )}
+            </a>
+          </li>
+        ))}
       </ul>
     </nav>
   );
 }
 
-type FrameOf = PropsWithChildren<{ title: string; current: PageName | null; stream?: string | null }>;
-
-/** Everything around a page's own content. `stream`: where its changed parts come from; null: it has no stream. */
-export function Frame({ title, current, stream = null, children }: FrameOf) {
-  const { identity, now } = useVisit();
+/** A page as a whole. */
+export function Frame({ title, heading = title, note = null, current, again = null, body }: Content) {
+  const { identity, now, outcome } = useVisit();
   return (
     <Layout title={title}>
       <a class="hidden skip" href="#main">
@@ -103,7 +92,7 @@ export function Frame({ title, current, stream = null, children }: FrameOf) {
           <a class="name" href="/">
             compliance mirror
           </a>
-          <span class="live" {...(stream === null ? {} : { 'data-live': true, role: 'status' })}>
+          <span class="live" {...(again === null ? {} : { 'data-live': true, role: 'status' })}>
             as of{' '}
             <time datetime={new Date(now).toISOString()}>
               {new Date(now).toISOString().slice(11, 19)} UTC
@@ -115,7 +104,7 @@ export function Frame({ title, current, stream = null, children }: FrameOf) {
               {identity.role === 'read' ? ', may only read' : ''}
             </span>
           )}
-          {identity === null || identity.csrf === null ? null : (
+          {identity?.isSession !== true ? null : (
             <PostForm action="/sign-out">
               <button class="plain" type="submit">
                 Sign out
@@ -124,8 +113,19 @@ export function Frame({ title, current, stream = null, children }: FrameOf) {
           )}
         </header>
         <Pages current={current} />
-        <main id="main" tabindex={-1} data-stream={stream}>
-          {children}
+        <main id="main" tabindex={-1} data-again={again}>
+          {heading === null ? null : (
+            <header class="title">
+              <h1>{heading}</h1>
+              {note === null ? null : <p class="lead">{note}</p>}
+            </header>
+          )}
+          {outcome === null ? null : (
+            <p class="notice" role="status">
+              {noticeOf(outcome)}
+            </p>
+          )}
+          {body}
         </main>
         <footer class="foot">
           <span>All times are UTC.</span>
@@ -138,36 +138,8 @@ export function Frame({ title, current, stream = null, children }: FrameOf) {
   );
 }
 
-interface OneThingOf {
-  title: string;
-  heading?: Child | Child[];
-  note?: Child;
-  current: PageName;
-  facts: readonly (Fact | null | false)[];
-  /** The notice of a form's outcome; default: that of all other pages. */
-  say?: typeof noticeOf;
-}
-
-/** The page of one thing: its name, facts about it, and `children`. */
-export function OneThing({ title, heading = title, children, ...rest }: PropsWithChildren<OneThingOf>) {
-  return (
-    <Frame title={title} current={rest.current}>
-      <Title note={rest.note} say={rest.say}>
-        {heading}
-      </Title>
-      <Facts facts={rest.facts} />
-      {children}
-    </Frame>
-  );
-}
-
-export function fragment(content: Child, visit: Visit): string {
-  return String(<VisitContext.Provider value={visit}>{content}</VisitContext.Provider>);
-}
-
-export function page(content: Child, visit: Visit): string {
-  return `<!doctype html>${fragment(content, visit)}`;
-}
+export const page = (content: Child, visit: Visit): string =>
+  `<!doctype html>${<VisitContext.Provider value={visit}>{content}</VisitContext.Provider>}`;
 
 /** The hash in the name changes with the content, so that browsers may cache it forever. */
 function asset(name: string, extension: string, contentType: string, text: string) {
@@ -196,22 +168,20 @@ export function problemPages({ clock }: OpsContext): MiddlewareHandler<OpsEnv> {
       detail: 'Nothing was changed. Sign in and do it again.',
     };
     const { title, detail } = hasEnded ? ended : problem;
-    const content = (
-      <Frame title={title} current={null}>
-        <Title note={detail}>{title}</Title>
-        <p class="note">
-          {hasEnded ? (
-            <a href={signInPath(c.req.header('referer') ?? '/')}>Sign in</a>
-          ) : (
-            <a href="/">To the status page</a>
-          )}
-        </p>
-      </Frame>
+    const from = c.req.header('referer') ?? '/';
+    const { pathname = '/', search = '' } = URL.parse(from) ?? {};
+    const way = hasEnded ? (
+      <a href={signInPath(from)}>Sign in</a>
+    ) : c.req.method === 'POST' ? (
+      <a href={pathHere(`${pathname}${search}`)}>Back</a>
+    ) : (
+      <a href="/">To the overview</a>
     );
-    const visit = { identity: c.get('identity') ?? null, now: clock.wall(), outcome: null, waiting: null };
+    const visit = { identity: c.get('identity') ?? null, now: clock.wall(), outcome: null, waiting: 0 };
+    const content = { title, note: detail, current: null, body: <p class="note">{way}</p> };
     const headers = new Headers(res.headers);
     headers.set('content-type', 'text/html; charset=utf-8');
     c.res = undefined;
-    c.res = new Response(page(content, visit), { status: res.status, headers });
+    c.res = new Response(page(<Frame {...content} />, visit), { status: res.status, headers });
   };
 }

@@ -1,11 +1,11 @@
 import { type Child, createContext, type PropsWithChildren, useContext } from 'hono/jsx';
 import type { Kind } from '../../compliance/kinds.ts';
+import type { ChangeReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import type { Waiting } from '../attention.ts';
 import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import { age, kindNoun } from '../words.ts';
-import { noticeOf, type Outcome } from './forms.ts';
-import { eventHref, recordHref } from './query.ts';
+import type { Outcome } from './forms.ts';
+import { deliveryHref, recordHref } from './query.ts';
 
 /** What every piece of a page may need. */
 export interface Visit {
@@ -15,11 +15,11 @@ export interface Visit {
   now: number;
   /** What a form just did; null: none was sent. */
   outcome: Outcome | null;
-  /** For the counts in the navigation; null: not known. */
-  waiting: Waiting | null;
+  /** How many open problems need a person. */
+  waiting: number;
 }
 
-export const VisitContext = createContext<Visit>({ identity: null, now: 0, outcome: null, waiting: null });
+export const VisitContext = createContext<Visit>({ identity: null, now: 0, outcome: null, waiting: 0 });
 
 export const useVisit = () => useContext(VisitContext);
 
@@ -64,7 +64,7 @@ export function Word({ text }: { text: string | null }) {
   return <span class={shown.length <= WHOLE_CHARACTERS ? 'whole' : undefined}>{shown}</span>;
 }
 
-type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third'; aside?: unknown }>;
+type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third' | 'half'; aside?: unknown }>;
 
 /** A part that the script replaces as a whole. `part`: unique on its page. `aside`: stands beside the title. */
 export function Tile({ part, title, width, aside, children }: TileOf) {
@@ -79,37 +79,16 @@ export function Tile({ part, title, width, aside, children }: TileOf) {
   );
 }
 
-type TitleOf = PropsWithChildren<{ note?: unknown; say?: typeof noticeOf | undefined }>;
-
-/** The head of every page except the status page, with the notice of a form's outcome. */
-export function Title({ children, note, say = noticeOf }: TitleOf) {
-  const { outcome } = useVisit();
-  const notice = outcome && say(outcome);
-  return (
-    <>
-      <header class="title">
-        <h1>{children}</h1>
-        {note == null ? null : <p class="lead">{note}</p>}
-      </header>
-      {notice === null ? null : (
-        <p class={notice.isBad ? 'notice action_required' : 'notice'} role="status">
-          {notice.text}
-        </p>
-      )}
-    </>
-  );
-}
-
-type Tab = { href: string; words: unknown; isShown: boolean; range?: string };
+type Tab = { href: string; words: unknown; isShown: boolean };
 
 /** Links to several views of one thing, of which one is shown. */
 export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
   return (
     <nav class="tabs" aria-label={label}>
       <ul>
-        {tabs.map(({ href, words, isShown, range }) => (
+        {tabs.map(({ href, words, isShown }) => (
           <li>
-            <a href={href} data-range={range} aria-current={isShown ? 'true' : undefined}>
+            <a href={href} aria-current={isShown ? 'true' : undefined}>
               {words}
             </a>
           </li>
@@ -149,7 +128,7 @@ interface TableOf<Row> {
   rows: readonly Row[];
   columns: readonly Column<Row>[];
   /** Many columns: rows become cards at tablet width already. */
-  dense?: boolean;
+  dense?: boolean | undefined;
 }
 
 /** At phone width each row becomes a card, with its columns as labelled lines. The first column names the row. */
@@ -187,21 +166,21 @@ function cellOf<Row>([head, cell, className]: Column<Row>, row: Row, isFirst: bo
   );
 }
 
-/** `id`: the name labels another element. */
-export type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean; id?: string }];
+export type Fact = readonly [name: unknown, value: unknown, how?: { isWarning?: boolean }];
 
+/** Null or false: the line is left out. */
+export type Facts = readonly (Fact | null | false)[];
 type FactsClass = 'facts' | 'pairs';
-type FactsOf = { facts: readonly (Fact | null | false)[]; className?: FactsClass };
 
-/** Facts about one thing, a line each. `pairs`: values at the right. Null or false: the line is left out. */
-export function Facts({ facts, className = 'facts' }: FactsOf) {
+/** Facts about one thing, a line each. `pairs`: values at the right. */
+export function Facts({ facts, className = 'facts' }: { facts: Facts; className?: FactsClass }) {
   return (
     <dl class={className}>
       {facts
         .filter((fact) => fact !== null && fact !== false)
-        .map(([name, value, { isWarning = false, id } = {}]) => (
+        .map(([name, value, { isWarning = false } = {}]) => (
           <>
-            <dt id={id}>{name}</dt>
+            <dt>{name}</dt>
             <dd class={isWarning ? 'warn' : undefined}>{value}</dd>
           </>
         ))}
@@ -250,32 +229,21 @@ export function From({ address }: { address: string | null }) {
   return <code class={address.includes(':') ? undefined : 'whole'}>{address}</code>;
 }
 
-/** The `t` of a signature as sent: seconds since 1970, or any text. */
-export function SignedAt({ t }: { t: string }) {
-  return /^\d{9,11}$/.test(t) ? (
-    <>
-      <Instant at={Number(t) * 1000} /> <code class="quiet">t={t}</code>
-    </>
-  ) : (
-    <code>t={t}</code>
-  );
-}
-
 export function EventLink({ id }: { id: string }) {
   return (
-    <a href={eventHref(id)}>
+    <a href={deliveryHref(id)}>
       <Id id={id} />
     </a>
   );
 }
 
 /** What wrote a row: the event or the full sync, as a link. */
-export function Cause({ cause }: { cause: string }) {
-  const [, what, name = ''] = /^(event|sync):(.+)$/s.exec(cause) ?? [];
-  if (what === undefined) return <span>{cause === 'refetch' ? 'a refetch through the API' : cause}</span>;
+export function Cause({ cause, cause_id: id }: Pick<ChangeReport, 'cause' | 'cause_id'>) {
+  const words = cause === 'refetch' ? 'a refetch through the API' : cause;
+  if (id === null) return <span>{words}</span>;
   return (
-    <a href={what === 'event' ? eventHref(name) : `/sync-runs/${name}`}>
-      {what} <code>{name}</code>
+    <a href={cause === 'sync' ? `/syncs/${id}` : deliveryHref(id)}>
+      {cause === 'refetch' ? `${words}, due by event` : words} <code>{id}</code>
     </a>
   );
 }

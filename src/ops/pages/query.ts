@@ -1,16 +1,10 @@
 import type { z } from 'zod';
-import { isKind, type Kind } from '../../compliance/kinds.ts';
-import type { NumberedTable } from '../../store/reports.ts';
+import type { Kind } from '../../compliance/kinds.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import { found, notFound, refusal } from '../api/answers.ts';
+import { refusal } from '../api/answers.ts';
 import { idInPath } from '../api/ids.ts';
-import { queries, rowId } from '../api/query.ts';
-import type { OpsStore } from '../context.ts';
 
 export const PAGE_ROWS = 50;
-
-/** The query of a page that has such a list and no filters. */
-export const queryByNumber = queries.byNumber.pick({ after: true });
 
 /**
  * The query of a page. Forms send empty fields too, so an empty one counts as absent. An unusable one is refused, because
@@ -26,24 +20,6 @@ export function pageQuery<Query>(c: OpsHandlerContext, schema: z.ZodType<Query>)
   throw refusal(400, 'invalid_parameter', 'This address is not usable.', detail);
 }
 
-/** The row whose number is in the address. */
-export async function rowAt<Name extends NumberedTable>(
-  c: OpsHandlerContext,
-  store: OpsStore,
-  table: Name,
-  orElse: string,
-) {
-  const { data: id } = rowId.safeParse(c.req.param('id'));
-  return found(id === undefined ? null : await store.show(table, id), orElse);
-}
-
-/** The kind of records in the address. */
-export function kindAt(c: OpsHandlerContext): Kind {
-  const kind = c.req.param('kind') ?? '';
-  if (!isKind(kind)) throw notFound('Kinds are policy, risk_assessment and vendor.');
-  return kind;
-}
-
 /** Addresses of a list's other rows; null: there are none, or this is the first page. */
 export interface Links {
   next: string | null;
@@ -52,20 +28,24 @@ export interface Links {
 
 /** The same page with its filters, from the row `after` on, and from the first row on. */
 export function linksOf(c: OpsHandlerContext, after: string | null): Links {
-  const { pathname } = new URL(c.req.url);
-  // If a name is given twice, its first value counts, as in pageQuery.
-  const query: Record<string, string | undefined> = c.req.query();
   return {
-    next: after === null ? null : pathWith(pathname, { ...query, after }),
-    first: query['after'] ? pathWith(pathname, { ...query, after: undefined }) : null,
+    next: after === null ? null : hereWith(c, { after }),
+    first: c.req.query('after') ? hereWith(c, { after: undefined }) : null,
   };
 }
 
-export function pathWith(path: string, query: Readonly<Record<string, string | undefined>>): string {
-  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+type Query = Readonly<Record<string, string | undefined>>;
+
+/** This page's address, with some of its query changed. If a name is given twice, its first value counts, as in pageQuery. */
+export const hereWith = (c: OpsHandlerContext, changed: Query): string =>
+  pathWith(c.req.path, { ...c.req.query(), ...changed });
+
+export function pathWith(path: string, query: Query): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => !!entry[1]);
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
-export const eventHref = (id: string) => `/events/${idInPath(id)}`;
+/** By the id that lists show: of its event, or `rejection:N`. */
+export const deliveryHref = (id: string) => `/deliveries/${idInPath(id)}`;
 
 export const recordHref = (kind: Kind, id: string) => `/records/${kind}/${idInPath(id)}`;

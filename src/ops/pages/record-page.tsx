@@ -1,68 +1,84 @@
-import type { Child } from 'hono/jsx';
+import type { Kind } from '../../compliance/kinds.ts';
+import { recordIdOf } from '../../compliance/pointers.ts';
 import type { ChangeReport, RecordReport } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { found } from '../api/answers.ts';
 import { idFromPath } from '../api/ids.ts';
+import { queries } from '../api/query.ts';
 import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
+import { pendingHref } from '../pending-deletions.ts';
 import { kindNoun } from '../words.ts';
 import { Text } from './body.tsx';
 import { ActionButton } from './controls.tsx';
-import { OneThing } from './layout.tsx';
-import { Cause, Empty, EventLink, Instant, nameOr, Pager, quiet, Table } from './pieces.tsx';
-import { kindAt, linksOf, PAGE_ROWS, pageQuery, pathWith, queryByNumber } from './query.ts';
+import type { Content } from './layout.tsx';
+import { Cause, Empty, EventLink, Facts, Instant, nameOr, Pager, quiet, Table } from './pieces.tsx';
+import { linksOf, PAGE_ROWS, pageQuery, pathWith } from './query.ts';
 
-export async function recordPage({ store, facts }: OpsContext, c: OpsHandlerContext): Promise<Child> {
-  const kind = kindAt(c);
-  const id = idFromPath(c.req.param('id') ?? '');
-  const { after } = pageQuery(c, queryByNumber);
+const query = queries.byNumber.pick({ after: true });
+
+export async function recordPage(
+  { store, facts }: OpsContext,
+  kind: Kind,
+  c: OpsHandlerContext,
+): Promise<Content> {
+  const id = recordIdOf(idFromPath(c.req.param('id') ?? ''));
+  const { after } = pageQuery(c, query);
   const record = found(await store.showRecord(kind, id), 'There is no record of this kind and id.');
   const { items: changes, next } = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
   const isWhole = changes.at(-1)?.operation === 'insert';
   const links = linksOf(c, isWhole ? null : next);
-  const written = (
-    <>
-      <Instant at={record.synced_at} />, by <Cause cause={record.cause} />
-    </>
-  );
-  return (
-    <OneThing
-      title={nameOr(record, id)}
-      note={
-        <>
-          {kindNoun(kind, 1)} <code>{id}</code>
-        </>
-      }
-      current="Records"
-      facts={[
-        ['Status', shortened(record.status ?? 'none', NAME_SHOWN_CHARACTERS)],
-        kind === 'policy' && ['Version', shortened(record.version ?? 'none', NAME_SHOWN_CHARACTERS)],
-        record.deleted_at !== null && ['Deleted', <Instant at={record.deleted_at} />],
-        ['Verified', <Verified {...record} />],
-        record.read_error !== null && ['Last read', `failed: ${shortened(record.read_error)}`],
-        ['First seen', <Instant at={record.first_seen_at} />],
-        ['Last written', written],
-        record.last_event_id !== null && ['Last event', <EventLink id={record.last_event_id} />],
-        ['Events about it', <a href={pathWith('/events', { kind, record_id: id })}>show them</a>],
-      ]}
-    >
-      {facts().eventsOnly ? null : (
-        <ActionButton action="/actions/refetch" className="actions" fields={{ kind, id }}>
-          Fetch it again
-        </ActionButton>
-      )}
-      <h2>Data</h2>
-      <Text text={JSON.stringify(record.data)} label="Data" />
-      <h2>History</h2>
-      {changes.map((change) => (
-        <Change change={change} />
-      ))}
-      {links.next === null && !isWhole ? (
-        <Empty>No earlier change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
-      ) : null}
-      <Pager {...links} words="Earlier changes" />
-    </OneThing>
-  );
+  const about: Facts = [
+    ['Status', shortened(record.status ?? 'none', NAME_SHOWN_CHARACTERS)],
+    kind === 'policy' && ['Version', shortened(record.version ?? 'none', NAME_SHOWN_CHARACTERS)],
+    record.deleted_at !== null && ['Deleted', <Instant at={record.deleted_at} />],
+    record.deletion_pending_since !== null && [
+      'Deletion pending',
+      <>
+        since <Instant at={record.deletion_pending_since} /> · <a href={pendingHref(kind)}>decide</a>
+      </>,
+    ],
+    ['Verified', <Verified {...record} />],
+    record.read_error !== null && ['Last read', `failed: ${shortened(record.read_error)}`],
+    ['First seen', <Instant at={record.first_seen_at} />],
+    [
+      'Last written',
+      <>
+        <Instant at={record.synced_at} />, by <Cause {...record} />
+      </>,
+    ],
+    record.last_event_id !== null && ['Last event', <EventLink id={record.last_event_id} />],
+    ['Deliveries about it', <a href={pathWith('/deliveries', { kind, record_id: id })}>show them</a>],
+  ];
+  return {
+    title: nameOr(record, id),
+    note: (
+      <>
+        {kindNoun(kind, 1)} <code>{id}</code>
+      </>
+    ),
+    current: 'Records',
+    body: (
+      <>
+        <Facts facts={about} />
+        {facts().eventsOnly ? null : (
+          <ActionButton action="/actions/refetch" className="actions" fields={{ kind, id }}>
+            Fetch it again
+          </ActionButton>
+        )}
+        <h2>Data</h2>
+        <Text text={JSON.stringify(record.data)} label="Data" />
+        <h2>History</h2>
+        {changes.map((change) => (
+          <Change change={change} />
+        ))}
+        {links.next === null && !isWhole ? (
+          <Empty>No earlier change is kept. Those older than RETENTION_HISTORY_DAYS are trimmed.</Empty>
+        ) : null}
+        <Pager {...links} words="Earlier changes" />
+      </>
+    ),
+  };
 }
 
 const OPERATIONS = {
@@ -79,7 +95,7 @@ export function Change({ change }: { change: ChangeReport }) {
       <h3>
         {OPERATIONS[change.operation]}{' '}
         <small>
-          <Instant at={change.at} precise />, by <Cause cause={change.cause} />, change {change.seq}
+          <Instant at={change.at} precise />, by <Cause {...change} />, change {change.seq}
         </small>
       </h3>
       {fields.length === 0 ? (

@@ -12,11 +12,8 @@ export function createSignIn(access: Access) {
       if (!access.fromThisSite(c)) return foreignOrigin();
       const fields = await formFields(c);
       const next = pathHere(fields.get('next'));
-      const { token, waitSeconds } = await access.signIn(c, (fields.get('token') ?? '').trim());
-      if (token !== null) return c.redirect(next, 303);
-      if (waitSeconds === 0) return c.html(signInPage(next, 'This token is not known.'), 401);
-      c.header('Retry-After', String(waitSeconds));
-      return c.html(signInPage(next, `Too many attempts. Try again in ${waitSeconds} seconds.`), 429);
+      const isKnown = await access.signIn(c, (fields.get('token') ?? '').trim());
+      return isKnown ? c.redirect(next, 303) : c.html(signInPage(next, 'This token is not known.'), 401);
     },
 
     async signOut(c: OpsHandlerContext): Promise<Response> {

@@ -8,7 +8,7 @@ const asCards = (media: string, within: string, columns: number) => `@media ${me
   ${within}:is(tbody th, tbody td, td.n, .n + :not(.n)) { padding: 0; border: 0; text-align: left }
   ${within}tbody th { grid-column: 1 / -1; white-space: normal; font-weight: 600 }
   ${within}:is(td.wide, td.half) { grid-column: span 2 } ${within}td.full { grid-column: 1 / -1 } ${within}td.gone { display: none }
-  ${within}td .state { white-space: normal }
+  ${within}:is(td time, td .state) { white-space: normal }
   ${within}td[data-label]::before { content: attr(data-label); display: block; font-size: .75rem; color: var(--soft) }
 }`;
 
@@ -56,7 +56,7 @@ code { font: .8125rem/1.5 var(--mono); overflow-wrap: anywhere; unicode-bidi: is
 .top { display: flex; flex-wrap: wrap; align-items: center; gap: var(--s1) var(--s4); padding: var(--s3) 0 var(--s1); font-size: .8125rem; color: var(--soft) }
 .top .name { margin-right: auto; color: var(--ink); font-size: .9375rem; font-weight: 650; letter-spacing: -.01em; text-decoration: none }
 .pages { border-bottom: 1px solid var(--line) }
-.pages ul { display: flex; flex-wrap: wrap; gap: 0 var(--s1); margin: 0 calc(-1 * var(--s3)) -1px }
+.pages ul { display: flex; gap: 0 var(--s1); margin: 0 calc(-1 * var(--s3)) -1px }
 .pages a { display: block; padding: var(--s2) var(--s3); white-space: nowrap; border-bottom: 2px solid transparent; color: var(--soft); text-decoration: none }
 .pages a:hover { color: var(--ink) }
 .pages a[aria-current] { border-color: var(--accent); color: var(--ink); font-weight: 550 }
@@ -80,10 +80,10 @@ body:has(.live[data-state="lost"]) main { filter: grayscale(1) }
 .button:hover { border-color: var(--field) }
 .button.first { background: var(--accent); border-color: var(--accent); color: var(--on-accent) } .button.first:hover { filter: brightness(1.08) }
 .actions { display: flex; flex-wrap: wrap; align-items: center; gap: var(--s2) }
-main > .actions, form > .actions { margin-top: var(--s4) } .bulk .note { margin: 0 }
+main > .actions, form > .actions { margin-top: var(--s4) }
 .state { --tone: var(--plain); display: inline-flex; align-items: center; gap: .4rem; padding: .05rem .55rem .05rem .45rem; border-radius: 1rem; background: color-mix(in srgb, var(--tone) 11%, var(--card)); color: var(--tone); font-size: .8125rem; font-weight: 550; white-space: nowrap }
 .state::before { content: ""; width: .45rem; height: .45rem; flex: none; border-radius: 50%; background: currentColor }
-.state.in_sync, .state.complete, .state.processed, .state.accepted { --tone: var(--good) } .state.catching_up, .state.pending { --tone: var(--busy) }
+.state.in_sync, .state.known_only, .state.complete, .state.processed, .state.accepted { --tone: var(--good) } .state.catching_up, .state.pending { --tone: var(--busy) }
 .state.stale, .state.unreachable, .state.incomplete, .state.quarantined { --tone: var(--warn) } .state.action_required, .state.failed, .state.rejected { --tone: var(--bad) } .state.unverified { --tone: var(--open) }
 .pairs { display: grid; grid-template-columns: fit-content(60%) minmax(0, 1fr); gap: var(--s1) var(--s4); font-size: .875rem }
 .pairs dt { color: var(--soft); overflow-wrap: anywhere } .pairs dd { text-align: right; overflow-wrap: anywhere }
@@ -91,21 +91,14 @@ main > .actions, form > .actions { margin-top: var(--s4) } .bulk .note { margin:
 .facts dt { color: var(--soft) } .facts dd { overflow-wrap: anywhere }
 .facts + .note { max-width: 72ch; margin-top: var(--s4) } .facts + .actions { margin-top: var(--s4) }
 .filters { display: flex; flex-wrap: wrap; align-items: end; gap: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
-.filters label:not(.tick) { display: grid; gap: var(--s1); flex: 1 1 9rem; min-width: 0; font-size: .8125rem; color: var(--soft) }
+.filters label { display: grid; gap: var(--s1); flex: 1 1 9rem; min-width: 0; font-size: .8125rem; color: var(--soft) }
 .filters label:has([aria-keyshortcuts]) { flex-basis: 100% } .filters label:has([type="datetime-local"]) { flex-basis: 17rem }
 .filters select, .filters input:not([type="checkbox"]):not([type="hidden"]) { width: 100%; min-width: 0; min-height: 2.5rem; padding: var(--s1) var(--s3); border: 1px solid var(--field); border-radius: .5rem; background: var(--card); color: var(--ink); font: .9375rem/1.3 var(--sans) }
-.filters fieldset { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s4); flex: 1 1 16rem; margin: 0; padding: 0; border: 0; min-width: 0 }
-.filters legend { padding: 0 0 var(--s1); font-size: .8125rem; color: var(--soft) }
 .filters + * { margin-top: var(--s4) }
-.tick { display: flex; gap: var(--s2); align-items: baseline }
 input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem; flex: none; transform: translateY(.1rem) }
 .empty { margin-top: var(--s4); padding: var(--s6) var(--s4); border: 1px dashed var(--line); border-radius: .75rem; color: var(--soft); text-align: center; text-wrap: balance }
 .notice { margin: 0 0 var(--s4); padding: var(--s3) var(--s4); border-left: 3px solid var(--good); border-radius: 0 .5rem .5rem 0; background: var(--card) }
-.notice.action_required { border-color: var(--bad) }
 .new-rows { margin: var(--s4) 0 0; padding: var(--s2) var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--accent); border-radius: .75rem; background: var(--card) }
-.copy { margin-top: var(--s2) } .copy[hidden] { display: none }
-.timeline { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: var(--s2) var(--s4); margin-top: var(--s3); padding-left: var(--s4); border-left: 2px solid var(--line) }
-.timeline li { display: grid; grid-template-columns: subgrid; grid-column: 1 / -1 } .timeline time { color: var(--soft) }
 .pager { display: flex; flex-wrap: wrap; justify-content: space-between; gap: var(--s2) var(--s5); margin-top: var(--s4) }
 .pager a { padding: var(--s1) 0 } .pager a[rel="next"] { margin-left: auto }
 .pre { margin-top: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card); max-height: 36rem; overflow: auto }
@@ -136,16 +129,11 @@ td time, td.n, .whole { white-space: nowrap } .long { white-space: normal } td.w
 .eyebrow { display: flex; flex-wrap: wrap; align-items: center; gap: var(--s1) var(--s3); color: var(--soft); font-size: .875rem }
 .verdict h1 { max-width: 44ch; margin-top: var(--s1); font: 650 clamp(1.375rem, 3vw, 1.875rem)/1.25 var(--sans); letter-spacing: -.02em; text-wrap: balance }
 .remedy { max-width: 72ch; color: var(--soft); font-size: 1rem; text-wrap: pretty }
-.attention { margin-bottom: var(--s4); padding: var(--s3) var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--warn); border-radius: .75rem; background: var(--card) }
-.attention h2 { font-size: .9375rem; font-weight: 650 }
-.attention ul { display: grid; margin-top: var(--s1) }
-.attention li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s5); padding: .3rem 0 } .attention li + li { border-top: 1px solid var(--line) }
 .grid { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: var(--s4) }
 .grid > :empty { display: none }
 .tile { grid-column: span 12; padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card); min-width: 0 }
-@media (min-width: 48rem) { .third { grid-column: span 4 } }
+@media (min-width: 48rem) { .third { grid-column: span 4 } .half { grid-column: span 6 } }
 @media (min-width: 48rem) and (max-width: 64rem) {
-  .pages ul { margin: 0 calc(-1 * var(--s2)) -1px; gap: 0 } .pages a { padding: var(--s2) }
   .third .pairs { grid-template-columns: minmax(0, 1fr); gap: 0 } .third .pairs dd { margin-bottom: var(--s1); text-align: left }
 }
 .head { display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between; gap: var(--s1) var(--s3) }
@@ -153,33 +141,26 @@ td time, td.n, .whole { white-space: nowrap } .long { white-space: normal } td.w
 .tile h3 { margin-top: var(--s3); font-size: .8125rem; font-weight: 500; color: var(--soft) }
 .big { margin: var(--s1) 0 var(--s2); font: 600 1.75rem/1.2 var(--sans); letter-spacing: -.02em; overflow-wrap: anywhere }
 .big small { font: 400 .875rem/1.4 var(--sans); letter-spacing: 0; color: var(--soft) }
-.big + .note { margin-top: calc(-1 * var(--s1)) } .head + .note, .head + .steps { margin-top: var(--s2) }
+.big + .note { margin-top: calc(-1 * var(--s1)) } .head + .note { margin-top: var(--s2) }
 .tile .note + .pairs { margin-top: var(--s2) }
-.reach { color: var(--soft); font-size: .8125rem; margin-top: var(--s2) }
 .chart { margin-top: var(--s3) } .chart svg { display: block; width: 100%; height: 6rem }
 .axis { display: flex; justify-content: space-between; margin-top: var(--s1); font-size: .8125rem; color: var(--soft) }
 svg .ok { fill: var(--bar) } svg .again { fill: var(--bar); fill-opacity: .45 } svg .held { fill: var(--held) } svg .bad { fill: var(--bad) }
 svg .base { fill: var(--line) } svg .hit { fill: transparent } .bar:hover .hit { fill: var(--wash) }
-svg[data-brush] { cursor: crosshair; touch-action: pan-y } svg .brush { fill: var(--line); opacity: .5; pointer-events: none }
 .legend { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s4); margin-top: var(--s2); font-size: .8125rem; color: var(--soft) }
 .legend li { display: inline-flex; align-items: center; gap: .4rem } .legend strong { font-weight: 600; color: var(--ink) }
 .swatch { width: .7rem; height: .7rem; flex: none }
-.steps { display: grid; gap: var(--s3); margin-top: var(--s3); counter-reset: step }
-.steps li { display: grid; grid-template-columns: 1.75rem minmax(0, 1fr); counter-increment: step }
-.steps li::before { content: counter(step); color: var(--soft); font-weight: 600 } .steps li.done::before { content: "✓"; color: var(--good) }
-.steps strong { font-weight: 600 } .steps p { color: var(--soft) }
-.gaps { margin-top: var(--s2) } .gaps li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s5); padding: var(--s2) 0; border-top: 1px solid var(--line) }
-.gaps li:first-child { border-top: 0 }
+.problem { padding-top: var(--s3) } .problem + .problem { margin-top: var(--s4); border-top: 1px solid var(--line) }
+.tile .problem h3 { margin: 0; color: var(--ink); font-size: .9375rem } .problem .note { max-width: 72ch; margin-top: 0 }
+.problem ul { margin-top: var(--s2) } .problem li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s5); padding: .3rem 0; border-top: 1px solid var(--line) }
 
 /* ─── every page but the status page ─── */
 .title { padding-bottom: var(--s4) }
 .title h1 { font: 650 clamp(1.375rem, 2.6vw, 1.75rem)/1.2 var(--sans); letter-spacing: -.02em; overflow-wrap: anywhere; text-wrap: balance }
 .title h1 code { font-size: .85em }
 .lead { max-width: 72ch; margin-top: var(--s1); color: var(--soft); text-wrap: pretty }
-main > h2, .group > h2, .dry-run > h2 { margin-top: var(--s5); font-size: 1.125rem; font-weight: 650; letter-spacing: -.01em }
-.group > h2 small, .dry-run h2 small { font: 400 .875rem var(--sans); color: var(--soft) } .group h2 small.warn { color: var(--bad) }
-.dry-run h3 { margin-top: var(--s4); font-size: .9375rem; font-weight: 600 } .dry-run h3::first-letter { text-transform: uppercase }
-.group .facts { margin-top: var(--s3); font-size: .875rem } .group.action_required { margin-top: var(--s5) }
+main > h2, .group > h2 { margin-top: var(--s5); font-size: 1.125rem; font-weight: 650; letter-spacing: -.01em }
+.group.action_required { margin-top: var(--s5) }
 .tabs { margin-bottom: var(--s3) } .head .tabs { margin: 0 }
 .approval { display: grid; gap: var(--s3); justify-items: start; margin-top: var(--s4); padding: var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--bad); border-radius: .75rem; background: var(--card) }
 .approval label { display: flex; gap: var(--s2); align-items: baseline }
@@ -190,7 +171,8 @@ main > h2, .group > h2, .dry-run > h2 { margin-top: var(--s5); font-size: 1.125r
 ${asCards('(min-width: 40.01rem) and (max-width: 60rem)', '.dense ', 8)}
 ${asCards('(max-width: 40rem)', '', 4)}
 @media (max-width: 40rem) {
-  .timeline { grid-template-columns: minmax(0, 1fr) }
+  .pages ul { margin: 0 -.35rem -1px; gap: 0; justify-content: space-between } .pages a { padding: var(--s2) .35rem; font-size: .8125rem }
+  .count { margin-left: .2rem; padding: 0 .3rem }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0 } .facts dd { margin-bottom: var(--s2) }
   .filters .button { flex: 1 1 100% } .live:not([data-live]) { display: none }
 }

@@ -1,17 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import PQueue from 'p-queue';
 import pg from 'pg';
-import { type Database, numbersFrom, type Sql, type Unit } from '../database.ts';
+import { type Database, numbersFrom, type Sql, turns, type Unit } from '../database.ts';
 import type { SQL, Table } from '../schema.ts';
 import { sql } from '../units/sql.ts';
 import { DIALECT, escapeText, pagesBy, write } from './dialect.ts';
-import { ConnectionLost, endsConnection, isRetryable, translate } from './failures.ts';
+import { ConnectionLost, endsConnection, isRetryable, translate, wrapErrors } from './failures.ts';
 import {
-  alternatingTurns,
-  CONNECT_TIMEOUT_MS,
   clientConfig,
+  connectionString,
   createPool,
   endConnections,
-  limiter,
   type PostgresSettings,
   STATEMENT_TIMEOUT_MS,
 } from './pool.ts';
@@ -93,17 +92,17 @@ export function createDatabase(
   const size = settings.poolSize ?? POOL_SIZE;
   /** A crash cannot set the counter back below this number. A restore can, but it ends all connections first. */
   let durableNumber = 0;
-  const pool = createPool(config, size, prepare, () => {
+  const address = (again?: 'again') => connectionString(url, settings, again);
+  const pool = createPool(config, address, size, prepare, () => {
     durableNumber = 0;
   });
   const names = statementNames();
-  // Senders wait for deliveries; everything else is in the other queue.
-  const [deliveriesInTurn, inTurn] = alternatingTurns();
-  const limitedStatements = limiter(Math.max(2, size - KEPT_FOR_UNITS), CONNECT_TIMEOUT_MS);
+  const inTurn = turns();
 
   const runOn = (client: pg.ClientBase, statement: SQL): Promise<pg.QueryResult> => {
     const { text, params } = write(statement);
-    return wrapErrors(client.query({ name: names(text), text, values: params.map(parameter) }));
+    const name = IS_ONCE.test(text) ? undefined : names(text);
+    return wrapErrors(client.query({ name, text, values: params.map(parameter) }));
   };
   const sqlOn = (client: pg.ClientBase) => sqlOver((statement) => runOn(client, statement));
 
@@ -180,8 +179,11 @@ export function createDatabase(
     if (last?.command !== 'COMMIT') throw new Error('the transaction was rolled back');
   }
 
-  function statementsIn(limited: ReturnType<typeof limiter>): Required<Database>['reports'] {
-    const alone: typeof pool.onConnection = (work) => retrying(() => limited(() => pool.onConnection(work)));
+  /** At most so many statements at the same time, in order. */
+  function statementsIn(concurrency: number): Required<Database>['reports'] {
+    const queue = new PQueue({ concurrency });
+    const alone: typeof pool.onConnection = (work) =>
+      retrying(() => queue.add(() => pool.onConnection(work)));
     return {
       sql: sqlOver((statement) => alone((client) => runOn(client, statement))),
       currentNumber: () =>
@@ -205,8 +207,8 @@ export function createDatabase(
 
   return {
     schema,
-    ...statementsIn(limitedStatements),
-    reports: statementsIn(limiter(REPORTS_AT_ONCE, LOCK_TIMEOUT_MS)),
+    ...statementsIn(Math.max(2, size - KEPT_FOR_UNITS)),
+    reports: statementsIn(REPORTS_AT_ONCE),
     // Units wait for their turn here, because each would otherwise occupy a connection while it waits for the counter. All others wait
     // for the round trips of the unit that has it, so the first reads are sent with the lock, and writes with the commit.
     transact: async (work, first, isRedone = false) => {
@@ -223,7 +225,7 @@ export function createDatabase(
             answer.catch(() => undefined);
             sent.push(answer);
           };
-          const unit = { ...statements, numbers, gapChanges: [], send };
+          const unit = { ...statements, numbers, problemChanges: [], send };
           const result = await work(unit, read as never).catch(async (error: unknown) => {
             // If a sent statement failed before, its error is the reason; later ones only say that the transaction has failed.
             await allWhenSettled(sent);
@@ -242,7 +244,7 @@ export function createDatabase(
       durableNumber = Math.max(durableNumber, unit.number);
       return unit.result;
     },
-    transactAtOnce: <T>(call: SQL) => deliveriesInTurn(() => retrying(() => atOnce<T>(call))),
+    transactAtOnce: <T>(call: SQL) => inTurn(() => retrying(() => atOnce<T>(call))),
     transactApart: (opening, work) =>
       retrying(() =>
         pool.onConnection((client) =>
@@ -250,8 +252,7 @@ export function createDatabase(
             client,
             `SELECT ${BY_KEY}; ${typeof opening === 'string' ? opening : lockOf(opening)}`,
             async (opened) => {
-              await opened;
-              const result = await work(sqlOn(client));
+              const [, result] = await allWhenSettled([opened, work(sqlOn(client))]);
               await commit(client, [], '');
               return result;
             },
@@ -260,7 +261,7 @@ export function createDatabase(
       ),
     dedicated: () =>
       translated(async () => {
-        const client = new pg.Client(config);
+        const client = new pg.Client({ ...config, connectionString: address() });
         client.on('error', () => undefined);
         try {
           await wrapErrors(client.connect());
@@ -309,15 +310,6 @@ function sessionSettings(schema: string, settings: PostgresSettings & { readOnly
   return [...set.map(([name, value]) => `SET ${name} = ${value}`), unlimited].join('; ');
 }
 
-/** Wraps pg's errors that do not come from the server. */
-async function wrapErrors<T>(answer: Promise<T>): Promise<T> {
-  try {
-    return await answer;
-  } catch (error) {
-    throw error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
-  }
-}
-
 /** Like Promise.all, but waits until all are settled, so that no statement is still running. */
 async function allWhenSettled<T extends readonly unknown[]>(
   answers: T,
@@ -356,6 +348,9 @@ const parameter = (value: unknown): unknown => {
   if (typeof value === 'number') return Math.round(value);
   return Array.isArray(value) ? value.map(parameter) : value;
 };
+
+/** These are long, and each is run once. */
+const IS_ONCE = /^(?:ALTER|CREATE|SET) /;
 
 /** A name for each statement, so that a connection plans it only once. The code limits how many there are, so none is dropped. */
 function statementNames(): (text: string) => string {

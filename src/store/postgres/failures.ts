@@ -22,6 +22,15 @@ export class ConnectionLost extends Error {
   }
 }
 
+/** Wraps pg's errors that do not come from the server. */
+export async function wrapErrors<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw error instanceof pg.DatabaseError ? error : new ConnectionLost(error);
+  }
+}
+
 /** Node's error codes for certificates. */
 const CERTIFICATE =
   /^(ERR_TLS_CERT_ALTNAME_INVALID|CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_)/;
@@ -55,8 +64,7 @@ interface Meaning {
 
 const NOT_WHOLE: Meaning = {
   says: 'the schema is not whole',
-  remedy:
-    'rename it back if it was renamed, since its functions know it by its name; otherwise restore a backup',
+  remedy: 'rename it back if it was renamed, or let DATABASE_SCHEMA name it; otherwise restore a backup',
 };
 
 const BY_CODE: Readonly<Record<string, Meaning>> = {
@@ -66,12 +74,6 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   },
   '28000': { says: 'the server refuses the user', remedy: 'check the user in DATABASE_URL, and pg_hba.conf' },
   '28P01': { says: 'the server refuses the password', remedy: 'check user and password in DATABASE_URL' },
-  // By `hold_counter`.
-  '39P01': {
-    says: 'the triggers that count records do not run, so nothing is written',
-    remedy:
-      'set session_replication_role to origin for the server, the database and the user; where triggers are disabled or missing, run SELECT count_again() in the schema, as the owner of its tables',
-  },
   '3D000': { says: 'there is no such database', remedy: 'create it, or check DATABASE_URL' },
   '42501': {
     says: 'the user lacks a privilege',
@@ -100,9 +102,15 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   '57P02': { says: 'the server ended after a crash', remedy: 'it is tried again by itself' },
   '57P03': { says: 'the server is starting up', remedy: 'it is tried again by itself' },
   '58030': { says: "the server's disk fails", remedy: "read the server's log, and check its disk" },
+  // By `hold_counter`.
+  P0002: {
+    says: 'no row of the table counter can be seen, so nothing is written',
+    remedy:
+      'as the owner of the tables, ALTER TABLE … DISABLE ROW LEVEL SECURITY for each that has it (doctor names them); where the table is empty, restore a backup',
+  },
   XX001: {
     says: 'the database cannot be trusted any more: its data are damaged',
-    remedy: 'check the disk; restore a backup: gaps then say from when events are missing',
+    remedy: 'check the disk; restore a backup: problems then say from when events are missing',
     fatal: true,
   },
   XX002: {

@@ -3,12 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
-import { CLAIMS, COUNTER_INTACT, type SQL, TABLE_NAMES } from '../schema.ts';
+import type { SQL } from '../schema.ts';
 import { sql } from '../units/sql.ts';
 import { type PostgresDatabase, quoted } from './connection.ts';
 import { write } from './dialect.ts';
-import { ConnectionLost, reasonOf, translate } from './failures.ts';
+import { reasonOf, translate, wrapErrors } from './failures.ts';
 import { endConnections } from './pool.ts';
+import { NOTES } from './privileges.ts';
 
 /** The oldest version of PostgreSQL that was still maintained when this was written. */
 const OLDEST_VERSION = 15;
@@ -92,8 +93,8 @@ export async function checkPooler(database: PostgresDatabase): Promise<void> {
   try {
     const serverProcess = async () => {
       const answer = client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-      const { rows } = await answer.catch((error: unknown) => {
-        throw translate(new ConnectionLost(error));
+      const { rows } = await wrapErrors(answer).catch((error: unknown) => {
+        throw translate(error);
       });
       return rows[0]?.pid;
     };
@@ -113,53 +114,11 @@ export async function checkPooler(database: PostgresDatabase): Promise<void> {
   }
 }
 
-/** The table of migrations, which only a migration writes. */
-const NOTES = '__drizzle_migrations';
-const STATUS_VIEW = 'sync_status';
-
-/** Throws UsageError if the user lacks privileges that the service needs on our tables. The schema may have other tables, too. */
-export async function checkPrivileges(database: PostgresDatabase, readOnly: boolean): Promise<void> {
-  const schema = quoted(database.schema);
-  const names = [...TABLE_NAMES, CLAIMS, COUNTER_INTACT, NOTES, ...(readOnly ? [STATUS_VIEW] : [])];
-  const privileges = readOnly ? 'SELECT' : 'SELECT, INSERT, UPDATE, DELETE';
-  const rows = await database.sql.query<{ table: string; user: string; isOpen: boolean; wanted: string }>(
-    sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen", wanted
-     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     CROSS JOIN LATERAL (SELECT CASE c.relname WHEN ${NOTES} THEN 'SELECT' ELSE ${privileges} END AS wanted) AS w
-     WHERE n.nspname = ${database.schema} AND c.relname = ANY (${sql.param(names)}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
-       (SELECT bool_and(has_table_privilege(c.oid, each)) FROM unnest(string_to_array(wanted, ', ')) AS each))
-     ORDER BY c.relname = ${NOTES}, c.relname`,
-  );
-  const [first] = rows;
-  if (first === undefined) return readOnly ? undefined : await checkFunctions(database);
-  const user = quoted(first.user);
-  const grants = [...Map.groupBy(rows, ({ wanted }) => wanted)].map(([wanted, tables]) => {
-    const on = tables.map(({ table }) => `${schema}.${quoted(table)}`).join(', ');
-    return `GRANT ${wanted} ON ${on} TO ${user}`;
-  });
-  if (!first.isOpen) grants.unshift(`GRANT USAGE ON SCHEMA ${schema} TO ${user}`);
-  throw new UsageError(
-    `the user ${first.user} lacks privileges on ${rows.length} tables of the schema ${database.schema}, among them ${first.table}`,
-    `run ${grants.join('; ')}`,
-  );
-}
-
-/** Functions that the service calls by name. By default everybody may call them; triggers need no privilege. */
-const FUNCTIONS = ['accept_events', 'hold_counter', 'mark_dirty', 'show_fields'];
-
-async function checkFunctions(database: PostgresDatabase): Promise<void> {
-  const closed = await database.sql.query<{ name: string; user: string }>(
-    sql`SELECT p.proname AS name, current_user AS "user" FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-     WHERE n.nspname = ${database.schema} AND p.proname = ANY (${sql.param(FUNCTIONS)}::text[])
-       AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1`,
-  );
-  const [first] = closed;
-  if (first === undefined) return;
-  const names = closed.map(({ name }) => `${quoted(database.schema)}.${quoted(name)}`).join(', ');
-  throw new UsageError(
-    `the user ${first.user} may not call ${first.name} of the schema ${database.schema}`,
-    `run GRANT EXECUTE ON FUNCTION ${names} TO ${quoted(first.user)}`,
-  );
+export interface MigrationWatch {
+  /** Called before an older schema is migrated, which may take long. */
+  onMigrating?: (() => void) | undefined;
+  /** Called when a migration waits for somebody else's lock. */
+  onWaiting?: ((whom: string) => void) | undefined;
 }
 
 /** The limit for one step of a migration, which may rewrite a large table. */
@@ -181,8 +140,13 @@ export async function schemaState(database: PostgresDatabase): Promise<SchemaSta
  * Takes all steps in one transaction, one replica at a time. The lock ends with the transaction, so that a killed process does not
  * leave it behind.
  */
-export async function migrateSchema(database: PostgresDatabase, onMigrating?: () => void): Promise<void> {
+export async function migrateSchema(
+  database: PostgresDatabase,
+  { onMigrating, onWaiting }: MigrationWatch,
+): Promise<void> {
   const client = await database.dedicated();
+  const over = new AbortController();
+  const watching = watchWaiting(database, client, onWaiting, over.signal);
   try {
     await takeSteps(client, database.schema, onMigrating);
   } catch (error) {
@@ -195,7 +159,36 @@ export async function migrateSchema(database: PostgresDatabase, onMigrating?: ()
       remedy: `nothing was changed; ${remedy ?? "read the server's log, or restore a dump, then start again"}`,
     });
   } finally {
+    over.abort();
+    await watching;
     await endConnections(client);
+  }
+}
+
+/** How often a migration looks whether it waits for somebody. */
+const WAITING_LOOK_MS = 2_000;
+
+/** Says whom a migration waits for, each time that it is somebody else. Never rejects. */
+async function watchWaiting(
+  { sql: { query } }: PostgresDatabase,
+  client: pg.Client,
+  onWaiting: MigrationWatch['onWaiting'],
+  signal: AbortSignal,
+): Promise<void> {
+  const { processID } = client as unknown as { processID: number };
+  let said = '';
+  while (!signal.aborted) {
+    await sleep(WAITING_LOOK_MS, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) return;
+    const rows = await query<{ whom: string }>(
+      sql`SELECT format('process %s (user %s, %s, %s for %s s)', pid, usename, coalesce(nullif(application_name, ''), 'unnamed'), state,
+         round(extract(epoch FROM clock_timestamp() - xact_start))) AS whom
+       FROM pg_stat_activity WHERE pid = ANY (pg_blocking_pids(${processID})) ORDER BY pid`,
+    ).catch(() => []);
+    const whom = rows.map((row) => row.whom.replace(/ for \d+ s\)$/, '')).join();
+    if (whom !== '' && whom !== said)
+      onWaiting?.(`a lock that is held by ${rows.map((row) => row.whom).join(', ')}`);
+    said = whom;
   }
 }
 
@@ -224,11 +217,15 @@ async function grantRemedy(client: pg.Client, schema: string): Promise<string> {
     : `run CREATE SCHEMA ${quoted(schema)} AUTHORIZATION ${quoted(user)}`;
 }
 
-async function takeSteps(client: pg.Client, schema: string, onMigrating?: () => void): Promise<void> {
+async function takeSteps(
+  client: pg.Client,
+  schema: string,
+  onMigrating: MigrationWatch['onMigrating'],
+): Promise<void> {
   const query: Query = async <Row>(statement: SQL) => {
     const { text, params } = write(statement);
     const asked = { text, values: params, query_timeout: STEP_TIMEOUT_MS };
-    return (await client.query(asked as pg.QueryConfig)).rows as Row[];
+    return (await wrapErrors(client.query(asked as pg.QueryConfig))).rows as Row[];
   };
   await query(sql.raw(`SET statement_timeout = ${STEP_TIMEOUT_MS}`));
   await query(sql.raw(`SET lock_timeout = ${MIGRATION_WAIT_MS}`));

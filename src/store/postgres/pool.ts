@@ -2,13 +2,14 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { UsageError } from '../../platform/errors.ts';
-import { type InTurn, turns } from '../database.ts';
 import { TYPES } from './dialect.ts';
 import { ConnectionLost, endsConnection, reasonOf } from './failures.ts';
 
 /** How DATABASE_URL is given to pg, and whether others could read or change what passes over the connection. */
 
 export interface PostgresSettings {
+  /** The address as its file has it now: the password may be another one. `again`: the server has refused the one before. */
+  currentUrl?: (again?: 'again') => string;
   /** The schema of all tables, so that several mirrors can share a database. */
   schema?: string;
   /** The most connections of this process. */
@@ -21,7 +22,7 @@ export interface PostgresSettings {
 
 /** Far longer than any statement takes. Without a limit a statement with a bad plan would block all other writers. */
 export const STATEMENT_TIMEOUT_MS = 30_000;
-export const CONNECT_TIMEOUT_MS = 5_000;
+const CONNECT_TIMEOUT_MS = 5_000;
 /** Added to the server's own limit, so that it is reached only if the network loses the answer. */
 const ANSWER_MARGIN_MS = 5_000;
 /** Soon enough to notice a half-open connection before a firewall forgets it. */
@@ -32,10 +33,8 @@ export function clientConfig(
   url: string,
   settings: PostgresSettings,
 ): pg.ClientConfig & { types: pg.CustomTypesConfig } {
-  // In the address, where `sslrootcert` means the same as for other programs.
-  const ca = settings.tlsCaFile ? `sslrootcert=${encodeURIComponent(settings.tlsCaFile)}` : '';
   const config = {
-    connectionString: ca === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${ca}`,
+    connectionString: connectionString(url, settings),
     application_name: 'compliance-mirror',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: (settings.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS) + ANSWER_MARGIN_MS,
@@ -45,6 +44,26 @@ export function clientConfig(
   };
   clientOf(config);
   return config;
+}
+
+/**
+ * The address with the user and the password of now. If its file differs in more, it names another database: that waits for a
+ * restart, which checks it.
+ */
+export function connectionString(url: string, settings: PostgresSettings, again?: 'again'): string {
+  const current = settings.currentUrl?.(again) ?? url;
+  const now = withoutUser(current) === withoutUser(url) ? current : url;
+  // In the address, where `sslrootcert` means the same as for other programs.
+  const ca = settings.tlsCaFile ? `sslrootcert=${encodeURIComponent(settings.tlsCaFile)}` : '';
+  return ca === '' ? now : `${now}${now.includes('?') ? '&' : '?'}${ca}`;
+}
+
+function withoutUser(url: string): string {
+  const parsed = URL.parse(url);
+  if (parsed === null) return url;
+  parsed.username = '';
+  parsed.password = '';
+  return parsed.href;
 }
 
 function clientOf(config: pg.ClientConfig): pg.Client {
@@ -109,9 +128,16 @@ const BACKOFF_LONGEST_MS = 2_000;
 /** When the server refuses another connection, the pool makes do with those it has for this long. */
 const MAKE_DO_MS = 5_000;
 
-/** At most `size` connections. `prepare` sets up each of them; `onLost` is called when one has broken. */
+/** SQLSTATE of a wrong password. */
+const PASSWORD_REFUSED = '28P01';
+
+/**
+ * At most `size` connections. `address` gives that of the next one; `prepare` sets up each of them; `onLost` is called when one has
+ * broken.
+ */
 export function createPool(
   config: pg.ClientConfig,
+  address: (again?: 'again') => string,
   size: number,
   prepare: (client: pg.ClientBase) => Promise<void>,
   onLost: () => void,
@@ -142,11 +168,17 @@ export function createPool(
     if (performance.now() >= makesDoUntil) pool.options.max = size;
     // An idle connection can be used, even if no new one can be made.
     if (pool.idleCount === 0) gate.check();
+    if (!isAgain) pool.options.connectionString = address();
     try {
       const client = await pool.connect();
       gate.opened();
       return client;
     } catch (error) {
+      if (error instanceof pg.DatabaseError && error.code === PASSWORD_REFUSED && !isAgain) {
+        const refused = pool.options.connectionString;
+        pool.options.connectionString = address('again');
+        if (pool.options.connectionString !== refused) return await acquire(true);
+      }
       if (error instanceof pg.DatabaseError && connections > 0 && !isAgain) {
         pool.options.max = connections;
         makesDoUntil = performance.now() + MAKE_DO_MS;
@@ -205,47 +237,6 @@ function backoffGate() {
       closedUntil = 0;
     },
   };
-}
-
-/** Runs at most `places` calls at the same time, in order. Rejects a call that has waited for `waitMs`. */
-export function limiter(places: number, waitMs: number): <T>(work: () => Promise<T>) => Promise<T> {
-  let free = places;
-  const waiting = new Set<() => void>();
-  const enter = () =>
-    new Promise<void>((resolve, reject) => {
-      const go = () => {
-        clearTimeout(timer);
-        waiting.delete(go);
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        waiting.delete(go);
-        reject(new ConnectionLost('all connections are in use'));
-      }, waitMs);
-      waiting.add(go);
-    });
-  return async (work) => {
-    if (free > 0) free -= 1;
-    else await enter();
-    try {
-      return await work();
-    } finally {
-      const [next] = waiting;
-      if (next === undefined) free += 1;
-      else next();
-    }
-  };
-}
-
-/** Two queues for the same turns. A long queue delays each call of the other by one of its calls at most. */
-export function alternatingTurns(): readonly [InTurn, InTurn] {
-  const shared = turns();
-  // Only the first call of a queue waits for the shared turn.
-  const queue = (): InTurn => {
-    const own = turns();
-    return (work) => own(() => shared(work));
-  };
-  return [queue(), queue()];
 }
 
 /** Never rejects. */

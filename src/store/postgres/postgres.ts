@@ -1,28 +1,29 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
-import type { Sql } from '../database.ts';
-import { createVerbs, type Notice, type ReplicaStore, type Store } from '../store.ts';
-import { beginEpoch, EPOCH_FACT, withGapWatcher } from '../units/gaps.ts';
+import type { Database, Sql, Unit } from '../database.ts';
+import { createVerbs, type Lease, type Notice, type SharedStore, type Store } from '../store.ts';
+import { beginEpoch, EPOCH_FACT } from '../units/epoch.ts';
+import { withProblemWatcher } from '../units/problem-watcher.ts';
+import { requireLease } from '../units/shared.ts';
 import { singleValue, sql, writeFact } from '../units/sql.ts';
 import { createDatabase, type PostgresDatabase } from './connection.ts';
-import { createEvents } from './events.ts';
+import { createEngine } from './events.ts';
 import { tlsTrouble } from './failures.ts';
 import {
   checkPooler,
-  checkPrivileges,
   checkServer,
+  type MigrationWatch,
   migrateSchema,
   poolerErrorFor,
   schemaState,
 } from './opening.ts';
 import { endConnections, type PostgresSettings } from './pool.ts';
+import { checkPrivileges, checkVisible, exposures } from './privileges.ts';
 
-export interface PostgresOptions extends PostgresSettings {
+export interface PostgresOptions extends PostgresSettings, MigrationWatch {
   /** For commands that only read: nothing is created, migrated or locked. */
   readOnly?: boolean | undefined;
-  /** Called before an older schema is migrated, which may take long. */
-  onMigrating?: (() => void) | undefined;
 }
 
 /** SQLSTATEs that show wrong settings, and do not pass by themselves. */
@@ -31,21 +32,28 @@ const SETTINGS_AT_FAULT = new Set(['28000', '28P01', '3D000', '42501', '42883', 
 /** The whole port over one schema of a PostgreSQL database. Several processes may have it open. */
 export async function openPostgres(
   url: string,
-  { readOnly = false, onMigrating, ...settings }: PostgresOptions = {},
+  { readOnly = false, onMigrating, onWaiting, ...settings }: PostgresOptions = {},
 ): Promise<Store> {
   const database = createDatabase(url, { ...settings, readOnly });
   try {
     await checkServer(database, readOnly);
     await checkPooler(database);
     await checkPrivileges(database, readOnly);
+    await checkVisible(database);
     const state = await schemaState(database);
     if (state !== 'current') {
       if (readOnly) throw notCurrent(state, database.schema);
-      await migrateSchema(database, onMigrating);
+      await migrateSchema(database, { onMigrating, onWaiting });
     }
-    const opened = withGapWatcher(database);
+    const opened = withProblemWatcher(database);
     if (!readOnly) await epochSettler(opened.database)();
-    return storeOver(database, opened);
+    const store = storeOver(database, opened);
+    // Not while somebody's query holds a view: then the next start does it.
+    if (!readOnly)
+      await store.showFields().catch((error) => {
+        if (!(error instanceof StoreUnavailable)) throw error;
+      });
+    return store;
   } catch (error) {
     await database.close();
     throw atStart(error);
@@ -74,14 +82,16 @@ function atStart(error: unknown): unknown {
 }
 
 /** The port over a schema that is current. Closing the store closes `server`. */
-export function storeOver(server: PostgresDatabase, { database, watchGaps } = withGapWatcher(server)): Store {
-  const events = createEvents(database);
-  const verbs = createVerbs(database, events.engine);
+export function storeOver(
+  server: PostgresDatabase,
+  { database, watchProblems } = withProblemWatcher(server),
+): Store {
+  const engine = createEngine(database);
+  const verbs = createVerbs(database, engine);
   const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',
-    watchGaps,
-    ...events.verbs,
+    watchProblems,
     ...verbs,
     ...createNoticeVerbs(database),
     async beat(now, facts) {
@@ -95,10 +105,29 @@ export function storeOver(server: PostgresDatabase, { database, watchGaps } = wi
         unit.change(sql`UPDATE counter SET value = value WHERE value = (SELECT max(value) FROM counter)`),
       );
     },
-    async close() {
-      // So that other replicas need not wait until these claims expire.
-      await events.verbs.recoverClaims().catch(() => undefined);
-      await database.close();
+    exposures: () => exposures(database),
+    underLease: (lease) => createVerbs(fenced(database, lease), engine),
+    close: () => database.close(),
+  };
+}
+
+/**
+ * The same database for the holder of a lease. Each unit looks whether the lease is still its own once it has the counter. No lock on the
+ * lease is needed: whoever takes it next begins no unit before this one has committed.
+ */
+function fenced(database: Database, lease: Lease): Database {
+  return {
+    ...database,
+    transact<T, First>(
+      work: (unit: Unit, read: First) => Promise<T>,
+      first?: (to: Sql) => Promise<First>,
+      isRedone?: boolean,
+    ) {
+      return database.transact(
+        (unit, [, read]: [unknown, First]) => work(unit, read),
+        (to) => Promise.all([requireLease(to, lease), first?.(to) as Promise<First>]),
+        isRedone,
+      );
     },
   };
 }
@@ -132,7 +161,7 @@ function createNoticeVerbs(db: PostgresDatabase) {
       await db.sql.query(sql`SELECT pg_notify(${NOTICE_CHANNEL}, ${`${db.schema} ${notice}`})`);
     },
     listen: async (onNotice) => createListener(db, onNotice),
-  } satisfies Partial<ReplicaStore>;
+  } satisfies Partial<SharedStore>;
 }
 
 /** One channel for all mirrors in a database: the payload names the schema. */
@@ -214,7 +243,7 @@ const RECOVERING = '55000';
 
 /**
  * The result is called at the start and before each heartbeat. It begins a new epoch if the database is in another place than before, or
- * if the epoch is missing: a person removes it from a copy. The same commit opens gaps for lost events. Only one replica does it.
+ * if the epoch is missing: a person removes it from a copy. The same commit opens problems for lost events. Only one replica does it.
  *
  * An older copy of the server's files, such as a snapshot of its volume, is in the same place. Only a process that saw a later state notices it.
  */

@@ -9,26 +9,27 @@ import {
   IS_SETTLED,
   keyOf,
   type LoadedRecord,
+  quoted,
   type Records,
   STATE_FIELDS,
   TABLE_OF,
 } from '../units/records.ts';
 import { idsOf, iso, sql } from '../units/sql.ts';
-import { ARRAY_OF, bigintArray, escapedJson, textArray } from './dialect.ts';
+import { ARRAY_OF, bigintArray, escapedJson, escapedText, textArray } from './dialect.ts';
 
 /** Records are saved with one statement for each table, so that many cost little more than one. */
 
 export const RECORDS: Records = {
-  settled: (from, kind, objects, number) =>
+  settled: (from, kind, objects, number, pointers) =>
     idsOf(
       from,
       // OFFSET 0 keeps the order of the joins: without statistics, the planner would begin with all records of the kind.
-      sql`SELECT r.id FROM unnest(${textArray(objects.map(({ id }) => id))}::text[],
-         ${textArray(objects.map(({ data }) => escapedJson(data)))}::text[]) AS x (id, data)
+      sql`SELECT r.id FROM unnest(${textArray(objects.map(({ id }) => id))},
+         ${textArray(objects.map(({ json }) => escapedText(json)))}) AS x (id, data)
        CROSS JOIN LATERAL (SELECT * FROM ${TABLE_OF[kind]} WHERE id = x.id OFFSET 0) AS r
        CROSS JOIN LATERAL (SELECT * FROM record_state WHERE kind = ${sql.raw(`'${kind}'`)} AND id = x.id OFFSET 0) AS s
        WHERE r.data = x.data::jsonb AND greatest(r.change_seq, s.read_number) <= ${number} AND ${sql.raw(IS_SETTLED)}
-         AND ${sql.raw(columnsMatchData(kind, (column) => `CASE jsonb_typeof(r.data -> '${column}') WHEN 'string' THEN r.data ->> '${column}' END`))}`,
+         AND ${sql.raw(columnsMatchData(kind, pointers, textAt))}`,
     ),
   save: saveRecords,
   // Later dirty marks do not change `due_at`, so that a busy record does not move in its index at every event: `dueRecords` puts the record
@@ -40,6 +41,13 @@ export const RECORDS: Records = {
     );
   },
 };
+
+/** The text at a path of a row's document, or the whole number where one counts. */
+function textAt(path: readonly string[], isNumber: boolean): string {
+  const at = `ARRAY[${path.map(quoted).join(', ')}]`;
+  const number = isNumber ? ` WHEN 'number' THEN substring(r.data #>> ${at} FROM '^-?[0-9]{1,15}$')` : '';
+  return `CASE jsonb_typeof(r.data #> ${at}) WHEN 'string' THEN r.data #>> ${at}${number} END`;
+}
 
 /** Saves the states only of records that fulfil `hasNewState`. */
 export function saveRecords(
@@ -147,6 +155,7 @@ const contentOf = (kind: Kind) =>
       name: 'text',
       status: 'text',
       cause: 'text',
+      causeId: 'text',
       ...(kind === 'policy' ? { version: 'text' } : {}),
       firstSeenAt: 'timestamptz',
       syncedAt: 'timestamptz',
@@ -179,18 +188,25 @@ const CHANGES = partsOf(
     operation: 'text',
     before: 'jsonb',
     after: 'jsonb',
+    name: 'text',
+    version: 'text',
+    status: 'text',
+    data: 'jsonb',
     cause: 'text',
+    causeId: 'text',
   },
   [],
 );
 
 function saveChanges(unit: Unit, changes: readonly Change[], nowIso: string): void {
   if (changes.length === 0) return;
-  const rows = changes.map(({ id, before, after, ...change }) => ({
+  const rows = changes.map(({ id, before, after, is: { name, version, status, data }, ...change }) => ({
     ...change,
     recordId: id,
     before: escapedJson(before),
     after: escapedJson(after),
+    ...{ name, version, status },
+    data: escapedJson(data),
   }));
   unit.send(
     sql`INSERT INTO changes (${CHANGES.names}, at)

@@ -2,7 +2,6 @@ import {
   closeSync,
   existsSync,
   fsyncSync,
-  linkSync,
   openSync,
   realpathSync,
   renameSync,
@@ -10,34 +9,10 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describeError, MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
-import { type Connection, connect, guarded } from './connection.ts';
-
-export interface BackupOptions {
-  /** Paths of files. */
-  from: string;
-  to: string;
-  /** Whether a file that is there already may be replaced. */
-  force?: boolean;
-  onProgress?: (progress: BackupProgress) => void;
-  /** To stop the backup; nothing is left of it then. */
-  signal?: AbortSignal;
-}
-
-/** When all bytes are done, the copy is checked. */
-export type BackupProgress = Record<'doneBytes' | 'totalBytes', number>;
-export type BackupResult = Record<'bytes' | 'tables' | 'rows', number>;
-
-/** How much one step copies before the signal is checked again: some megabytes, in a few milliseconds. */
-const STEP_PAGES = 1_000;
-
-/** This fact is only in backups: when the copy was made. Opening one for writing begins a new epoch. */
-export const COPIED_FACT = 'copied_at';
-
-/** A copy of a copy that was never opened keeps the first one's time. */
-const MARK_AS_COPY = 'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING';
+import { type Connection, connect } from './connection.ts';
+import { COPIED_FACT, NOTE_SUFFIX } from './copies.ts';
 
 /** Files that SQLite keeps beside a database. If one is left over from another database, SQLite would write it into a new file. */
 const COMPANIONS = ['-wal', '-shm', '-journal'];
@@ -50,41 +25,64 @@ export const HOLDER_SUFFIX = '.holder.json';
 export function isPartOf(database: string, path: string): boolean {
   const target = join(realFolder(path), basename(path));
   const source = existsSync(database) ? realpathSync(database) : resolve(database);
-  const suffixes = ['', ...COMPANIONS, LOCK_SUFFIX, HOLDER_SUFFIX];
+  const suffixes = ['', ...COMPANIONS, LOCK_SUFFIX, HOLDER_SUFFIX, NOTE_SUFFIX];
   return suffixes.some((suffix) => source + suffix === target) || isSameFile(source, path);
 }
 
 /**
- * Copies a database as it is at one moment into one file (mode 0600), even while a service writes to it. The file `to` appears only
- * after the copy was opened and checked. Rejects with UsageError for a file that must not be replaced or cannot be made.
- *
- * It uses SQLite's backup in steps, within a read transaction: without one, every write would start the backup again. VACUUM INTO
- * shows no progress and cannot be stopped.
+ * Copies a database as it is at one moment into one file (mode 0600), even while a service writes to it, and returns its bytes. The file
+ * `to` appears only after the copy was checked. Throws UsageError for a file that must not be replaced or cannot be made.
  */
-export async function backUpSqlite(options: BackupOptions): Promise<BackupResult> {
-  const { from, to, force = false } = options;
+export async function backUpSqlite({
+  from,
+  to,
+  force = false,
+}: {
+  from: string;
+  to: string;
+  force?: boolean;
+}): Promise<number> {
   refuseTarget(from, to, force);
+  return copyInto(from, to, (db, at) => {
+    // A copy of a copy that was never opened keeps the first one's time.
+    const mark = 'INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING';
+    if (db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'facts'").get() !== undefined)
+      db.prepare(mark).run(COPIED_FACT, at);
+  });
+}
+
+/**
+ * Copies, checks, prepares and flushes beside `to`, then gives the copy that name. Returns its bytes. Killed in between, it leaves a
+ * file that the next attempt removes. `at`: before the moment that the copy shows.
+ */
+export function copyInto(from: string, to: string, prepare: (copy: Connection, at: string) => void): number {
+  const partial = `${to}.partial`;
   const source = connect(from, { readOnly: true });
-  const partial = `${to}.partial-${process.pid}`;
   try {
     makeFile(partial, to);
     // Taken before the moment that the copy shows, so that no event is missing from before this time.
     const at = new Date().toISOString();
-    source.exec('BEGIN');
-    const expected = guarded(() => inventory(source));
-    await copy(source, partial, options);
-    const { size } = statSync(partial);
-    options.onProgress?.({ doneBytes: size, totalBytes: size });
-    const result = verify(partial, expected, at);
-    // The check of a large copy takes long and blocks the event loop: now a signal can arrive.
-    await setImmediate();
-    refuseStopped(options);
+    source.prepare('VACUUM INTO ?').run(partial);
+    const copy = new Database(partial);
+    try {
+      const verdict = copy.pragma('integrity_check(1)', { simple: true });
+      if (verdict !== 'ok') throw damaged(`${verdict}`);
+      prepare(copy, at);
+    } finally {
+      copy.close();
+    }
     flush(partial);
-    publish(partial, to, force);
-    return result;
+    const { size } = statSync(partial);
+    renameSync(partial, to);
+    // In this order: a copy beside the log of another database is refused when it is opened.
+    for (const suffix of COMPANIONS) rmSync(to + suffix, { force: true });
+    flush(dirname(resolve(to)));
+    return size;
+  } catch (error) {
+    throw rephrase(error);
   } finally {
-    removeWithCompanions(partial);
     source.close();
+    removeWithCompanions(partial);
   }
 }
 
@@ -126,94 +124,22 @@ function makeFile(partial: string, to: string): void {
   }
 }
 
-function refuseStopped({ signal }: Pick<BackupOptions, 'signal'>): void {
-  if (signal?.aborted) throw new MirrorError('stopped', 'stopped; nothing is left of the attempt');
-}
-
-async function copy(source: Connection, partial: string, options: BackupOptions): Promise<void> {
-  const pageBytes = source.pragma('page_size', { simple: true }) as number;
-  const progress = ({ totalPages, remainingPages }: Database.BackupMetadata): number => {
-    refuseStopped(options);
-    options.onProgress?.({
-      doneBytes: (totalPages - remainingPages) * pageBytes,
-      totalBytes: totalPages * pageBytes,
-    });
-    return STEP_PAGES;
-  };
-  try {
-    await source.backup(partial, { progress });
-  } catch (error) {
-    throw rephrase(error);
-  }
-}
-
 /** The failing disk may be the copy's as well as the database's. */
 function rephrase(error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
-  if (error.code === 'SQLITE_FULL') {
-    return new MirrorError('backup_failed', 'the disk is full', {
-      remedy: 'nothing is left of the attempt; free space, or name a file on another disk',
+  const isFull = error.code === 'SQLITE_FULL';
+  return new MirrorError(
+    'backup_failed',
+    isFull ? 'the disk is full' : `the database could not be copied: ${error.message}`,
+    {
+      remedy: `nothing is left of the attempt; ${isFull ? 'free space, or name a file on another disk' : 'check the disks of the database and of the copy'}`,
       cause: error,
-    });
-  }
-  return new MirrorError('backup_failed', `the database could not be copied: ${error.message}`, {
-    remedy: 'nothing is left of the attempt; check the disks of the database and of the backup',
-    cause: error,
-  });
-}
-
-interface Inventory {
-  /** The SQL of the whole schema. */
-  schema: string;
-  /** Rows by table. */
-  rows: Map<string, number>;
-}
-
-function inventory(db: Connection): Inventory {
-  const objects = db.prepare('SELECT type, name, sql FROM sqlite_master ORDER BY type, name').all() as {
-    type: string;
-    name: string;
-    sql: string | null;
-  }[];
-  const tables = objects.filter((object) => object.type === 'table').map((object) => object.name);
-  const rows = tables.map((name): [string, number] => [
-    name,
-    db
-      .prepare(`SELECT count(*) FROM "${name.replaceAll('"', '""')}"`)
-      .pluck()
-      .get() as number,
-  ]);
-  return { schema: JSON.stringify(objects), rows: new Map(rows) };
-}
-
-/** Opens and checks the copy, as a restore would, and leaves it as one file without a log. */
-function verify(partial: string, expected: Inventory, at: string): BackupResult {
-  try {
-    const db = new Database(partial);
-    try {
-      db.pragma('journal_mode = DELETE');
-      const verdict = db.pragma('integrity_check(1)', { simple: true });
-      if (verdict !== 'ok') throw damaged(`${verdict}`);
-      const found = inventory(db);
-      if (found.schema !== expected.schema) throw damaged('its schema is not that of the database');
-      for (const [table, count] of expected.rows) {
-        const copied = found.rows.get(table);
-        if (copied !== count) throw damaged(`${table} has ${copied} rows, not ${count}`);
-      }
-      // A database without the table begins an epoch when it is migrated.
-      if (found.rows.has('facts')) db.prepare(MARK_AS_COPY).run(COPIED_FACT, at);
-      const rows = [...found.rows.values()].reduce((sum, count) => sum + count, 0);
-      return { bytes: statSync(partial).size, tables: found.rows.size, rows };
-    } finally {
-      db.close();
-    }
-  } catch (error) {
-    throw rephrase(error);
-  }
+    },
+  );
 }
 
 function damaged(what: string): StoreUnavailable {
-  return new StoreUnavailable(`the copy is damaged, so the database or a disk is damaged too: ${what}`, {
+  return new StoreUnavailable(`the copy is damaged, so the file or a disk is damaged too: ${what}`, {
     fatal: true,
     remedy: 'the copy was deleted; restore an earlier backup',
   });
@@ -226,24 +152,6 @@ function flush(path: string): void {
   } finally {
     closeSync(file);
   }
-}
-
-/** Gives the checked file its name. Without `force` by a link, because a rename would replace another file. */
-function publish(partial: string, to: string, force: boolean): void {
-  if (force) {
-    for (const suffix of COMPANIONS) rmSync(to + suffix, { force: true });
-    renameSync(partial, to);
-  } else {
-    try {
-      linkSync(partial, to);
-    } catch (error) {
-      const code = (error as NodeJS.ErrnoException).code;
-      if (code === 'EEXIST') throw new UsageError(`${to} is there already`, 'replace it with --force');
-      // This file system has no links.
-      renameSync(partial, to);
-    }
-  }
-  flush(dirname(resolve(to)));
 }
 
 function removeWithCompanions(path: string): void {

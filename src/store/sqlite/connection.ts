@@ -3,18 +3,17 @@ import {
   closeSync,
   constants,
   existsSync,
+  fsyncSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readFileSync,
   readSync,
   realpathSync,
-  rmdirSync,
   statSync,
 } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
-import { StoreUnavailable, UsageError } from '../../platform/errors.ts';
+import { describeError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 
 /** How long a statement waits for another process's write lock. Longer would delay all deliveries after it. */
 const LOCK_WAIT_MS = 1_000;
@@ -51,8 +50,7 @@ export function connect(path: string, options: { readOnly: boolean; isOpen?: boo
     else makePlaceFor(path);
   }
   return guarded(() => {
-    const file = options.readOnly ? whereRead(path) : path;
-    const db = new Database(file, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
+    const db = new Database(path, { readonly: options.readOnly, timeout: LOCK_WAIT_MS });
     try {
       // Now the file can be read, and SQLite has not looked at its log yet. This opens and closes the file, which ends all locks that the
       // process has on it: some programs that close the database later would then remove its log, as if nobody used it.
@@ -73,35 +71,8 @@ export function connect(path: string, options: { readOnly: boolean; isOpen?: boo
   });
 }
 
-/** The largest file that is read into memory as a whole. */
-const MAX_BYTES_IN_MEMORY = 2 ** 30;
-
-/**
- * What to open for reading: the path, or on a read-only file system the content of the file. There SQLite can open a database in WAL
- * mode only if its log and the log's index (`-shm`) exist, because it cannot make them.
- */
-function whereRead(path: string): string | Buffer {
-  if (!isReadOnly(path)) return path;
-  const problem = `${path} is on a read-only file system`;
-  const remedy = 'to a folder that can be written to, and let DATABASE_URL name the copy';
-  const log = `${path}-wal`;
-  if (sizeOf(log) > 0) {
-    if (existsSync(`${path}-shm`)) return path;
-    throw new UsageError(
-      `${problem}, and its log, ${log}, cannot be read there without the file ${path}-shm`,
-      `copy the file and its log ${remedy}`,
-    );
-  }
-  if (statSync(path).size > MAX_BYTES_IN_MEMORY) {
-    throw new UsageError(`${problem}, and too large to be read from there`, `copy it ${remedy}`);
-  }
-  const image = readFileSync(path);
-  // Bytes 18 and 19 of the file's header: 1 is a database with a journal, 2 one with a write-ahead log.
-  image.fill(1, 18, 20);
-  return image;
-}
-
-function assertDurable(db: Connection, path: string): void {
+/** Throws unless each commit waits for the disk. */
+export function assertDurable(db: Connection, path: string = db.name): void {
   const journal = db.pragma('journal_mode', { simple: true });
   const synchronous = db.pragma('synchronous', { simple: true });
   const expected = path === ':memory:' ? 'memory' : 'wal';
@@ -113,6 +84,26 @@ function assertDurable(db: Connection, path: string): void {
       remedy: 'the file system must support write-ahead logging: a local disk, not a network share',
     },
   );
+}
+
+/** Makes all that was committed durable. The lock of the file is not affected: of its log this closes a descriptor, not of the file. */
+export function flushLog(db: Connection): void {
+  const path = `${db.name}-wal`;
+  if (db.memory || !existsSync(path)) return;
+  try {
+    const log = openSync(path, 'r');
+    try {
+      fsyncSync(log);
+    } finally {
+      closeSync(log);
+    }
+  } catch (error) {
+    throw new StoreUnavailable(`${path} cannot be flushed to the disk: ${describeError(error)}`, {
+      fatal: true,
+      remedy: 'check the disk; what was acknowledged is in the database',
+      cause: error,
+    });
+  }
 }
 
 /**
@@ -190,7 +181,7 @@ const MEANINGS: readonly Meaning[] = [
     codes: /^SQLITE_(IOERR|CORRUPT|NOTADB$)/,
     says: (message) => `the database cannot be trusted any more: ${message}`,
     remedy:
-      'check the disk; if the file is damaged, restore a backup: gaps then say from when events are missing',
+      'check the disk; if the file is damaged, restore a backup: problems then say from when events are missing',
     fatal: true,
   },
 ];
@@ -223,19 +214,7 @@ export function makePlaceFor(path: string): void {
     else closeSync(openSync(path, 'a', FILE_MODE));
     // SQLite makes the log, and we the lock, beside the file.
     accessSync(dirname(resolve(path)), constants.W_OK);
-    refuseOtherNames(path);
-  } catch (error) {
-    throw unusable(path, error);
-  }
-}
-
-/** Throws as `makePlaceFor` would, and leaves nothing behind. */
-export function probePlaceFor(path: string): void {
-  let folder = dirname(resolve(path));
-  try {
-    while (statSync(folder, { throwIfNoEntry: false }) === undefined) folder = dirname(folder);
-    makeFolder(folder, path);
-    rmdirSync(mkdtempSync(join(folder, '.compliance-mirror-')));
+    refuseLoneMount(path);
   } catch (error) {
     throw unusable(path, error);
   }
@@ -259,7 +238,7 @@ function refuseLogOfAnother(path: string): void {
   if (start[18] !== 1) return;
   throw new UsageError(
     `${path} is a backup that was put back, and ${log} is of the database that was there before`,
-    `remove ${log} and ${path}-shm: they would damage the backup`,
+    `run "compliance-mirror restore" with the backup, or remove ${log} and ${path}-shm: they would damage it`,
   );
 }
 
@@ -269,23 +248,13 @@ function refuseFolder(path: string): void {
   throw new UsageError(`DATABASE_URL: ${path} is a folder`, REMEDY);
 }
 
-/**
- * The log and the lock have the file's name, and are beside it. With two names, two services would each have their own log, and lose
- * what the other has acknowledged. The log of a file that is mounted alone would be lost with its container.
- */
-function refuseOtherNames(path: string): void {
-  if (statSync(path).nlink > 1) {
-    throw new UsageError(
-      `DATABASE_URL: ${path} has a second name (a hard link), and a program that writes by that name would lose what the service writes`,
-      'remove the other name ("find -samefile" shows it), or name a copy made with "cp"',
-    );
-  }
-  if (isMountedAlone(path)) {
-    throw new UsageError(
-      `DATABASE_URL: ${path} is mounted by itself, without the folder in which its log has to be`,
-      'mount its folder instead, such as -v mirror-data:/data',
-    );
-  }
+/** The log of a file that is mounted alone would be lost with its container. */
+function refuseLoneMount(path: string): void {
+  if (!isMountedAlone(path)) return;
+  throw new UsageError(
+    `DATABASE_URL: ${path} is mounted by itself, without the folder in which its log has to be`,
+    'mount its folder instead, such as -v mirror-data:/data',
+  );
 }
 
 function isMountedAlone(path: string): boolean {
@@ -327,13 +296,3 @@ function unusable(path: string, error: unknown): unknown {
 }
 
 export const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-
-/** Whether the file at `path` is on a file system that is mounted read-only. */
-export function isReadOnly(path: string): boolean {
-  try {
-    accessSync(dirname(resolve(path)), constants.W_OK);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EROFS';
-  }
-}

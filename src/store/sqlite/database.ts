@@ -7,23 +7,20 @@ import {
   type Database as MirrorDatabase,
   numbersFrom,
   PAGE_BYTES,
-  type RowsOfRecord,
   type Sql,
   type Unit,
 } from '../database.ts';
-import { recordColumns } from '../reports.ts';
 import { type Column, drizzleModule, type SQL } from '../schema.ts';
 import type { Field } from '../store.ts';
-import { tableName } from '../units/records.ts';
-import { createWriter, isOneOf, LAST, sql, withDefaults } from '../units/sql.ts';
-import { type Connection, guardedVerb, sizeOf } from './connection.ts';
+import { flatViews } from '../units/flat-views.ts';
+import { createWriter, sql } from '../units/sql.ts';
+import { assertDurable, type Connection, flushLog, guardedVerb, sizeOf } from './connection.ts';
 
 const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)(), () => '?');
 
 const DIALECT: Dialect = {
   isAmong: (expression, values) =>
     sql`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`,
-  isNewest: isOneOf,
   json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
   fromJson: (stored) => (stored === null ? null : parseJson(String(stored))),
   isJson(found, value) {
@@ -41,26 +38,16 @@ const DIALECT: Dialect = {
   },
   // Only one process writes the file.
   forUpdate: sql``,
-  hourOf: (column) => sql`substr(${column}, 1, 13) || ':00:00.000Z'`,
   millisecondsBetween: (earlier, later) => sql`(julianday(${later}) - julianday(${earlier})) * 86400000`,
   indexedBy: (index) => (index === null ? sql` NOT INDEXED` : sql` INDEXED BY ${sql.identifier(index)}`),
-  folded: (text) => sql`${text} COLLATE NOCASE`,
-  beginsWith: (column, text) => sql`${column} COLLATE NOCASE < ${`${text}${LAST}`}`,
-  indexed: (text) => sql`${text}`,
-  holds: (column, text) => sql`instr(lower(${column}), lower(${text})) > 0`,
+  holds: (name, text) => sql`instr(lower(${name}), lower(${text})) > 0`,
   contains: (column, text) =>
     sql`instr(${column}, ${column.dataType === 'buffer' ? Buffer.from(text) : text}) > 0`,
-  // Not as a comparison of pairs: with a collation SQLite uses no index for that.
-  isBehind: ([first, second], [a, b]) => sql`${first} >= ${a} AND (${first} > ${a} OR ${second} > ${b})`,
-  flatView,
-  withEach: (object, value) => sql`(SELECT json_group_object(key, ${value}) FROM json_each(${object}))`,
-  numbersOf,
-  async lastProcessed(from, kind, records) {
-    const condition = sql`state = 'processed'`;
-    const last = { table: 'events', kind, condition, order: 'DESC', limit: 1 } as const;
-    const found = records.map(({ id, through }) => numbersOf(from, { ...last, id, below: through + 1 }));
-    return (await Promise.all(found)).flat();
-  },
+  // The view has them so.
+  timeText: (name) => name,
+  showFields,
+  withEach: (object, field, value) =>
+    sql`json_set(${object}, ${`$.${field}`}, json((SELECT json_group_object(key, ${value}) FROM json_each(${object}, ${`$.${field}`}))))`,
   async sizes(from) {
     const [main] = await from.query<{ file: string }>(
       sql`SELECT file FROM pragma_database_list WHERE name = 'main'`,
@@ -86,8 +73,22 @@ export function statementsOf(db: Connection) {
 
 type Statement = Database.Statement<unknown[], unknown>;
 
+/**
+ * The most numbers that may be given out before they are on the disk. After an unclean end the counter goes on further on, by more than
+ * these and those of one unit: no number that anybody has seen in the file is given out again.
+ */
+const MOST_UNFLUSHED = 2 ** 14;
+const SKIPPED = 2 * MOST_UNFLUSHED;
+
+export interface SqliteDatabase extends MirrorDatabase {
+  /** Makes durable what was committed without a flush, before it is shown to anybody. */
+  flush(): void;
+  /** After an unclean end. */
+  skipNumbers(): Promise<void>;
+}
+
 /** The caller runs one unit at a time. BEGIN IMMEDIATE: a unit that reads before it has the lock fails if another writer comes between. */
-export function createDatabase(db: Connection): MirrorDatabase {
+export function createDatabase(db: Connection): SqliteDatabase {
   const begin = db.prepare('BEGIN IMMEDIATE');
   const commit = db.prepare('COMMIT');
   const rollback = db.prepare('ROLLBACK');
@@ -121,22 +122,49 @@ export function createDatabase(db: Connection): MirrorDatabase {
       prepared.run(...params);
     },
   };
+  const dataVersion = db.prepare('PRAGMA data_version').pluck();
+  /** Whether commits wait for the disk. */
+  let isFlushing = true;
+  let isUnflushed = false;
+  /** The last number, and the last that is surely on the disk. */
+  let number = readCounter.get() as number;
+  let flushed = number;
+  let flushedVersion: unknown = null;
+
+  function flushCommits(on: boolean): void {
+    if (on === isFlushing) return;
+    // Not prepared: this statement has its effect when it is compiled.
+    db.pragma(`synchronous = ${on ? 'FULL' : 'NORMAL'}`);
+    if (on) assertDurable(db);
+    isFlushing = on;
+  }
+
   const transact = <T, First>(
     work: (unit: Unit, read: First) => Promise<T>,
     first?: (sql: Sql) => Promise<First>,
+    isRedone = false,
   ) =>
     guardedVerb(async () => {
       // SQLite would only say that a transaction is open already.
       if (db.readonly)
         throw new StoreUnavailable('the database cannot be written: it was opened for reading');
+      // The log is written in order, so the next commit that waits for the disk waits for this one too.
+      flushCommits(!isRedone || number - flushed >= MOST_UNFLUSHED);
       begin.run();
       try {
         const start = readCounter.get() as number;
         const numbers = numbersFrom(start);
         const asked = (await first?.(statements)) as First;
-        const result = await work({ ...statements, numbers, gapChanges: [] }, asked);
+        const result = await work({ ...statements, numbers, problemChanges: [] }, asked);
         if (numbers.current() !== start) saveCounter.run(numbers.current());
         commit.run();
+        number = numbers.current();
+        if (!isFlushing) isUnflushed = true;
+        // A commit that has written nothing does not wait for the disk.
+        else if (number !== start) {
+          isUnflushed = false;
+          flushed = number;
+        }
         return result;
       } catch (error) {
         // On a full disk SQLite may have rolled back already.
@@ -159,47 +187,85 @@ export function createDatabase(db: Connection): MirrorDatabase {
     transact,
     // Only one process writes the file: there is nobody to wait for.
     transactApart: (_table, work) => transact(work),
+    flush() {
+      const version = db.readonly ? dataVersion.get() : null;
+      if (db.readonly ? version === flushedVersion : !isUnflushed) return;
+      flushLog(db);
+      flushedVersion = version;
+      isUnflushed = false;
+      flushed = number;
+    },
+    async skipNumbers() {
+      await transact(async ({ numbers }) => numbers.skip(SKIPPED));
+    },
   };
 }
 
-/** Replaces the view. Readers see the old or the new one: SQLite prepares their statements again by itself. */
-function flatView(kind: Kind, fields: readonly Field[]): SQL[] {
-  const view = `${tableName(kind)}_flat`;
-  // The same columns as in the migration, which makes the first of these views.
-  const ofAll = recordColumns(kind).filter((column) => column !== 'deleted_at');
-  const columns = [...ofAll, ...fields.map((field) => `${expressionOf(field)} AS "${field.column}"`)];
-  return [
-    sql.raw(`DROP VIEW IF EXISTS ${view}`),
-    sql.raw(
-      `CREATE VIEW ${view} AS SELECT ${columns.join(',\n  ')}\nFROM ${tableName(kind)} WHERE deleted_at IS NULL`,
-    ),
-  ];
+/** Replaces the views. Readers see the old or the new ones: SQLite prepares their statements again by itself. */
+async function showFields(to: Sql, kind: Kind, fields: readonly Field[]): Promise<boolean> {
+  const typed = fields.map((field) => ({ name: field.column!, is: expressionOf(field) }));
+  for (const { view, columns, from } of flatViews(kind)) {
+    const shown = [...columns, ...typed].map(({ name, is }) => `${is} AS "${name}"`);
+    await to.change(sql.raw(`DROP VIEW IF EXISTS ${view}`));
+    await to.change(sql.raw(`CREATE VIEW ${view} AS SELECT ${shown.join(',\n  ')}\nFROM ${from}`));
+  }
+  return true;
 }
 
 /**
- * A value that does not fit the column's type becomes null, or stays JSON in a text column; it is never an error. SQLite also takes
- * `now`, numbers and 30 February for times: only of a day and a time of day does it write back the same.
+ * A value that does not fit the column's type becomes null, or stays JSON in a text column; it is never an error. The casts are for
+ * programs that ask for a column's type. SQLite also takes `now`, numbers and 30 February for times: only of a day and a time of day
+ * does it write back the same.
  */
 function expressionOf({ keys, type }: Field): string {
   const path = literal(`$${keys.map((key) => `.${JSON.stringify(key)}`).join('')}`);
   const isOf = (...types: string[]) => `json_type(data, ${path}) IN (${types.map(literal).join(', ')})`;
+  const text = (is: string) => `CAST(${is} AS TEXT)`;
+  const time = (...cases: string[]) =>
+    text(
+      `(SELECT CASE WHEN ${IS_DAY} THEN CASE ${cases.join(' ')} END END FROM ${partsOf(`data ->> ${path}`)})`,
+    );
   switch (type) {
     case 'number':
-      return `CASE WHEN ${isOf('integer', 'real')} THEN data ->> ${path} END`;
+      return `CAST(CASE WHEN ${isOf('integer', 'real')} THEN data ->> ${path} END AS NUMERIC)`;
     case 'boolean':
-      return `CASE WHEN ${isOf('true', 'false')} THEN data ->> ${path} END`;
+      return `CAST(CASE WHEN ${isOf('true', 'false')} THEN data ->> ${path} END AS INTEGER)`;
     case 'date':
-      return `CASE WHEN date(data ->> ${path}) = data ->> ${path} THEN data ->> ${path} END`;
+      return time("WHEN rest = '' THEN day");
+    case 'timestamp':
+      return time(
+        "WHEN rest = '' THEN day || 'T00:00:00.000000'",
+        `WHEN ${IS_TIME} AND zone = '' THEN day || 'T' || time || ${FRACTION}`,
+      );
     case 'instant':
-      // In UTC, like all instants, so that their order as text is their order in time. It must have a zone.
-      return `CASE WHEN strftime('%Y-%m-%dT%H:%M:%S', substr(data ->> ${path}, 1, 19)) = substr(data ->> ${path}, 1, 19)
-    AND data ->> ${path} GLOB '*T*[-+Z]*' THEN strftime('%Y-%m-%dT%H:%M:%fZ', data ->> ${path}) END`;
+      // In UTC, like all instants, so that their order as text is their order in time.
+      return time(
+        "WHEN rest = '' THEN day || 'T00:00:00.000000Z'",
+        `WHEN ${IS_TIME} AND (zone = 'Z' OR day NOT GLOB '0001*' AND day NOT GLOB '9999*')
+        THEN strftime('%Y-%m-%dT%H:%M:%S', day || 'T' || time || ${OFFSET}) || ${FRACTION} || 'Z'`,
+      );
     case 'text':
-      return `CASE WHEN ${isOf('text')} AND NOT (${hasHalf(path)}) THEN data ->> ${path} ELSE nullif(data -> ${path}, 'null') END`;
+      return text(
+        `CASE WHEN ${isOf('text')} AND NOT (${hasHalf(path)}) THEN data ->> ${path} ELSE nullif(data -> ${path}, 'null') END`,
+      );
     case 'json':
-      return `nullif(data -> ${path}, 'null')`;
+      return text(`nullif(data -> ${path}, 'null')`);
   }
 }
+
+/** The parts of a time that is written as text. `rest`: all behind the day; `tail`: all behind the time. */
+const partsOf = (value: string) =>
+  `(SELECT *, substr(tail, 2, max(0, length(tail) - length(zone) - 1)) AS digits
+    FROM (SELECT *, ltrim(tail, '.0123456789') AS zone
+    FROM (SELECT substr(v, 1, 10) AS day, substr(v, 11) AS rest, substr(v, 12, 8) AS time, substr(v, 20) AS tail FROM (SELECT ${value} AS v))))`;
+const IS_DAY = "date(day) = day AND day >= '0001'";
+const IS_TIME = `substr(rest, 1, 1) IN ('T', ' ') AND strftime('%H:%M:%S', time) = time
+        AND (tail = zone OR tail LIKE '.%' AND digits GLOB '[0-9]*' AND digits NOT GLOB '*[^0-9]*')`;
+/** Microseconds, cut and not rounded, so that the end of a day stays in it. */
+const FRACTION = "'.' || substr(digits || '000000', 1, 6)";
+const OFFSET = `CASE WHEN zone = 'Z' OR zone GLOB '[+-][01][0-9]:[0-5][0-9]' THEN zone
+        WHEN zone GLOB '[+-][01][0-9][0-5][0-9]' THEN substr(zone, 1, 3) || ':' || substr(zone, 4)
+        WHEN zone GLOB '[+-][01][0-9]' THEN zone || ':00' END`;
 
 /**
  * The text has half of a surrogate pair, which JSON can only hold as an escape. SQLite would make invalid UTF-8 of it, and strict readers
@@ -209,40 +275,3 @@ const hasHalf = (path: string) =>
   String.raw`instr(data, '\ud') > 0 AND instr(replace(data -> ${path}, '\\', ''), '\ud') > 0`;
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
-
-/**
- * The rows of one record are found block by block, of 2^12 numbers each. Events of one commit would be spread over an index by record
- * alone, and each would change another page of it: a fifth of what it costs to accept and show an event. The part of one block is
- * a few pages. A search pays for that with a look-up in each block: 2,400 for ten million numbers.
- */
-const BLOCK_BITS = 12;
-const blockOf = (seq: number) => Math.floor(seq / 2 ** BLOCK_BITS);
-
-/** How many blocks one statement searches: enough for a quick long search, and not many more than a full page of results needs. */
-const BLOCKS_AT_ONCE = 64;
-
-async function numbersOf(from: Sql, rows: RowsOfRecord): Promise<number[]> {
-  const { table, id, above, below, condition, isOfKind, order, limit } = withDefaults(rows);
-  const of = sql.identifier(table);
-  const [ends] = await from.query<{ oldest: number | null; newest: number | null }>(
-    sql`SELECT (SELECT min(seq) FROM ${of}) AS oldest, (SELECT max(seq) FROM ${of}) AS newest`,
-  );
-  const found: number[] = [];
-  if (ends === undefined || ends.oldest === null || ends.newest === null) return found;
-  const lowest = blockOf(Math.max(ends.oldest, above + 1));
-  const highest = blockOf(Math.min(ends.newest, below - 1));
-  const step = order === 'ASC' ? 1 : -1;
-  let block = order === 'ASC' ? lowest : highest;
-  while (block >= lowest && block <= highest && found.length < limit) {
-    const last = Math.min(highest, Math.max(lowest, block + step * (BLOCKS_AT_ONCE - 1)));
-    const next = await from.query<{ seq: number }>(
-      sql`WITH RECURSIVE block(n) AS (VALUES (${block}) UNION ALL SELECT n + ${sql.raw(String(step))} FROM block WHERE n <> ${last})
-        SELECT seq FROM block CROSS JOIN ${of} AS in_block${DIALECT.indexedBy(`${table}_record`)}
-        WHERE seq >> ${sql.raw(String(BLOCK_BITS))} = block.n AND record_id = ${id} AND ${isOfKind} AND seq > ${above} AND seq < ${below}
-          AND ${condition} ORDER BY seq ${sql.raw(order)} LIMIT ${limit - found.length}`,
-    );
-    found.push(...next.map(({ seq }) => seq));
-    block = last + step;
-  }
-  return found;
-}

@@ -1,9 +1,7 @@
-import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
 import { describeError, MirrorError, StoreUnavailable } from '../../platform/errors.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
 import { backUpSqlite } from './backup.ts';
-import { type Connection, connect, guarded } from './connection.ts';
+import { type Connection, connect, guarded, sizeOf } from './connection.ts';
 
 /** Throws UsageError for a schema that this version cannot migrate. */
 export function schemaSteps(db: Connection): Steps {
@@ -47,54 +45,16 @@ export function migrateSchema(db: Connection): void {
   }
 }
 
-/** Tables, indexes, views and triggers of the schema, as a new database has them. */
-let parts: readonly string[] | null = null;
-
-/** Throws if a part of the schema is missing, for example after a repair of the file. Otherwise single verbs would fail later. */
-export function assertWhole(db: Connection): void {
-  parts ??= partsOfNew();
-  const there = new Set(partsOf(db));
-  const missing = parts.filter((part) => !there.has(part));
-  if (missing.length === 0) return;
-  throw new StoreUnavailable(`the database lacks ${missing.join(', ')}`, {
-    fatal: true,
-    remedy: 'another program has changed the file, or repaired only a part of it: restore a backup',
-  });
-}
-
-function partsOfNew(): string[] {
-  const db = connect(':memory:', { readOnly: false });
-  try {
-    migrateSchema(db);
-    return partsOf(db);
-  } finally {
-    db.close();
-  }
-}
-
-const partsOf = (db: Connection): string[] =>
-  db
-    .prepare("SELECT type || ' ' || name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-    .pluck()
-    .all() as string[];
-
-/** For this many schemas the newest backup is kept. Not the newest backups of all: a migration that fails at every start makes many. */
-const SCHEMAS_KEPT = 3;
-
 /**
  * Copies the database at `path` into a file beside it, if this version is about to migrate it, and returns the copy's path. Null:
- * there is nothing to migrate. Rejects if the copy fails, so that no migration begins without one.
+ * there is nothing to migrate. One of the same schema is replaced. Rejects if the copy fails, so that no migration begins without one.
  */
-export async function backUpBeforeMigrating(
-  path: string,
-  now: Date,
-  onMigrating: () => void = () => undefined,
-): Promise<string | null> {
-  if (path === ':memory:' || !existsSync(path) || statSync(path).size === 0) return null;
+export async function backUpBeforeMigrating(path: string, onMigrating = () => {}): Promise<string | null> {
+  if (path === ':memory:' || sizeOf(path) === 0) return null;
   const schema = schemaToMigrate(path);
   if (schema === null) return null;
   onMigrating();
-  const to = `${path}.schema-${schema}.${now.toISOString().replace(/[-:]|\.\d+/g, '')}.bak`;
+  const to = `${path}.schema-${schema}.bak`;
   try {
     await backUpSqlite({ from: path, to, force: true });
   } catch (error) {
@@ -107,9 +67,6 @@ export async function backUpBeforeMigrating(
         cause: error,
       },
     );
-  }
-  for (const old of superseded(readdirSync(dirname(resolve(path))), basename(path), basename(to))) {
-    rmSync(join(dirname(resolve(path)), old), { force: true });
   }
   return to;
 }
@@ -124,28 +81,4 @@ function schemaToMigrate(path: string): number | null {
   } finally {
     db.close();
   }
-}
-
-/**
- * Which of `names` to remove: backups of `database` made before migrations, if there is a newer one of the same schema or the schema is
- * too old to keep, and files that killed attempts left. Pure.
- */
-export function superseded(names: readonly string[], database: string, newest: string): string[] {
-  const backups = names.flatMap((name) => {
-    if (!name.startsWith(`${database}.schema-`)) return [];
-    const match = /^(\d+)\.\d{8}T\d{6}Z\.bak(\.partial-\d.*)?$/.exec(
-      name.slice(`${database}.schema-`.length),
-    );
-    if (match === null) return [];
-    return [{ name, schema: Number(match[1]), isPartial: match[2] !== undefined }];
-  });
-  const whole = backups.filter(({ isPartial }) => !isPartial);
-  const bySchema = Map.groupBy(whole, ({ schema }) => schema);
-  const kept = new Set([newest]);
-  for (const schema of [...bySchema.keys()].sort((a, b) => b - a).slice(0, SCHEMAS_KEPT)) {
-    const ofSchema = bySchema.get(schema)!.map(({ name }) => name);
-    // They differ only in their instants, so their order as text is their order in time.
-    if (!ofSchema.includes(newest)) kept.add(ofSchema.sort().at(-1)!);
-  }
-  return backups.flatMap(({ name }) => (kept.has(name) ? [] : [name]));
 }

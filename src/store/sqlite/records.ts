@@ -1,4 +1,5 @@
 import type { Kind } from '../../compliance/kinds.ts';
+import type { IdPointers } from '../../compliance/pointers.ts';
 import { DUE_ASKED, type RecordState } from '../../mirror/decide.ts';
 import { recordState } from '../schema.ts';
 import type { DirtyTiming, Now } from '../store.ts';
@@ -9,9 +10,8 @@ import {
   columnsMatchData,
   hasNewState,
   IS_SETTLED,
-  keyOf,
   type LoadedRecord,
-  loadRecords,
+  quoted,
   type RecordRow,
   type Records,
   STATE_FIELDS,
@@ -51,15 +51,20 @@ export function createRecords(db: Connection) {
     )
     .pluck();
   const insertChange = db.prepare(
-    'INSERT INTO changes (seq, kind, record_id, operation, before, after, cause, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+    `INSERT INTO changes (seq, kind, record_id, operation, before, after, name, version, status, data, cause, cause_id, at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const tables = byKind((kind) => tableStatements(db, kind));
 
-  const busy = createBusyRecords(db);
-
   function addChange(change: Change, nowIso: string): void {
-    const { seq, kind, id, operation, before, after, cause } = change;
-    insertChange.run(seq, kind, id, operation, JSON.stringify(before), JSON.stringify(after), cause, nowIso);
+    const { seq, kind, id, operation, cause, causeId } = change;
+    const { name, version, status } = change.is;
+    const [before, after, data] = [change.before, change.after, change.is.data].map((json) =>
+      JSON.stringify(json),
+    );
+    insertChange.run(
+      ...[seq, kind, id, operation, before, after, name, version, status, data, cause, causeId, nowIso],
+    );
   }
 
   /** `number`: of the event that is the reason to read the record, or a new one. */
@@ -72,11 +77,7 @@ export function createRecords(db: Connection) {
     timing: DirtyTiming,
   ): void {
     const dueAt = now.steady + timing.settleMs;
-    if (markDirtyAgain.run(number, now.steady, kind, id, dueAt).changes === 1) {
-      busy.markedDirty(kind, id, number, now.steady);
-      return;
-    }
-    busy.drop(kind, id);
+    if (markDirtyAgain.run(number, now.steady, kind, id, dueAt).changes === 1) return;
     const since = dirty.get(kind, id, number, now.steady, now.steady, nowIso, dueAt);
     if (since === nowIso) tables[kind].markUnverified.run(nowIso, id);
   }
@@ -90,15 +91,12 @@ export function createRecords(db: Connection) {
     saveState.run(kind, id, ...values, error, syncRunId);
   }
 
-  /** Returns the length of its document, in characters. */
-  function saveRow(record: LoadedRecord): number {
-    if (record.row === null) return 0;
+  function saveRow(record: LoadedRecord): void {
+    if (record.row === null) return;
     const { row, state, stored } = record;
     const kept = stored?.unverifiedSince === state.unverifiedSince ? record.storedRow?.unverifiedSince : null;
     const since = state.unverifiedSince === null ? null : (kept ?? iso(state.unverifiedSince));
-    const characters = tables[record.kind].save(record.id, row, state, since, record.storedRow);
-    record.storedRow = { name: row.name, deletedAt: row.deletedAt, unverifiedSince: since };
-    return characters;
+    tables[record.kind].save(record.id, row, state, since, record.storedRow);
   }
 
   /** Saves only the columns that a read sets when it has changed nothing. */
@@ -109,16 +107,13 @@ export function createRecords(db: Connection) {
   }
 
   const records: Records = {
-    async settled(_sql, kind, objects, number) {
-      const shown = new Map(objects.map((object) => [object.id, object]));
-      const rows = tables[kind].settled.all(JSON.stringify([...shown.keys()]), kind, number) as [
+    async settled(_sql, kind, objects, number, pointers) {
+      const shown = new Map(objects.map(({ id, json }) => [id, json]));
+      const rows = tables[kind].settled(pointers).all(JSON.stringify([...shown.keys()]), kind, number) as [
         string,
         string,
       ][];
-      return rows.flatMap(([id, data]) => {
-        const object = shown.get(id)!;
-        return data === (object.json ?? JSON.stringify(object.data)) ? [id] : [];
-      });
+      return rows.flatMap(([id, data]) => (data === shown.get(id) ? [id] : []));
     },
     save(_unit, records, changes, nowIso) {
       for (const record of records) {
@@ -137,23 +132,10 @@ export function createRecords(db: Connection) {
     dirty: markOneDirty,
     engine: {
       records,
-      async recall(to, kind, ids) {
-        busy.check();
-        const recalled = new Map<string, LoadedRecord>();
-        const others: string[] = [];
-        for (const id of ids) {
-          const kept = busy.get(kind, id);
-          if (kept === undefined) others.push(id);
-          else recalled.set(id, kept);
-        }
-        for (const record of (await loadRecords(to, kind, others)).values()) recalled.set(record.id, record);
-        return recalled;
-      },
-      forgetRecords: busy.clear,
       saveProvisional(_unit, touched, changes, nowIso) {
         for (const record of touched) {
           if (hasNewState(record)) saveOne(record);
-          busy.keep(record, saveRow(record));
+          saveRow(record);
         }
         for (const change of changes) addChange(change, nowIso);
       },
@@ -167,7 +149,7 @@ function tableStatements(db: Connection, kind: Kind) {
   const indexed = ['name', 'unverified_since', 'deleted_at'];
   // biome-ignore format: names side by side
   const content = [
-    ...(hasVersion ? ['version'] : []), 'status', 'data', 'synced_at', 'verified_at', 'last_event_id', 'last_event_at', 'cause',
+    ...(hasVersion ? ['version'] : []), 'status', 'data', 'synced_at', 'verified_at', 'last_event_id', 'last_event_at', 'cause', 'cause_id',
     'change_seq', 'provisional_created', 'shown',
   ];
   const columns = ['id', 'first_seen_at', ...indexed, ...content];
@@ -179,15 +161,20 @@ function tableStatements(db: Connection, kind: Kind) {
   const saveContent = db.prepare(
     `UPDATE ${table} SET ${content.map((column) => `${column} = ?`).join(', ')} WHERE id = ?`,
   );
+  let settled: { by: string; statement: { all(...params: unknown[]): unknown[] } } | null = null;
   return {
     // Compares all documents in one statement, as texts: to read and parse them one by one was half the cost of a full sync.
-    settled: db
-      .prepare(
-        `SELECT r.id, r.data FROM ${table} r CROSS JOIN record_state s WHERE r.id IN (SELECT value FROM json_each(?))
-         AND s.kind = ? AND s.id = r.id AND max(r.change_seq, s.read_number) <= ? AND ${IS_SETTLED}
-         AND ${columnsMatchData(kind, (column) => `CASE json_type(r.data, '$.${column}') WHEN 'text' THEN r.data ->> '${column}' END`)}`,
-      )
-      .raw(),
+    settled(pointers: IdPointers) {
+      const by = columnsMatchData(kind, pointers, textAt);
+      if (settled?.by !== by) {
+        const statement = db.prepare(
+          `SELECT r.id, r.data FROM ${table} r CROSS JOIN record_state s WHERE r.id IN (SELECT value FROM json_each(?))
+           AND s.kind = ? AND s.id = r.id AND max(r.change_seq, s.read_number) <= ? AND ${IS_SETTLED} AND ${by}`,
+        );
+        settled = { by, statement: statement.raw() };
+      }
+      return settled.statement;
+    },
     markUnverified: db.prepare(
       `UPDATE ${table} SET unverified_since = ? WHERE id = ? AND unverified_since IS NULL`,
     ),
@@ -200,12 +187,11 @@ function tableStatements(db: Connection, kind: Kind) {
       { write, provisionalCreated, shown }: RecordState,
       unverifiedSince: string | null,
       stored: LoadedRecord['storedRow'],
-    ): number {
-      const data = JSON.stringify(row.data);
+    ): void {
       // biome-ignore format: in the order of `content`
       const values = [
-        ...(hasVersion ? [row.version] : []), row.status, data, row.syncedAt, row.verifiedAt, row.lastEventId, row.lastEventAt, row.cause,
-        write, provisionalCreated, shownText(shown),
+        ...(hasVersion ? [row.version] : []), row.status, JSON.stringify(row.data), row.syncedAt, row.verifiedAt, row.lastEventId, row.lastEventAt, row.cause,
+        row.causeId, write, provisionalCreated, shownText(shown),
       ];
       // An UPDATE that names an indexed column rewrites its index, even if the value is the same.
       const sameKeys =
@@ -214,55 +200,15 @@ function tableStatements(db: Connection, kind: Kind) {
         stored.unverifiedSince === unverifiedSince;
       if (sameKeys) saveContent.run(...values, id);
       else save.run(id, row.firstSeenAt, row.name, unverifiedSince, row.deletedAt, ...values);
-      return data.length;
     },
   };
+}
+
+/** The text at a path of a row's document, or the whole number where one counts. */
+function textAt(path: readonly string[], isNumber: boolean): string {
+  const at = quoted(`$${path.map((step) => `."${step}"`).join('')}`);
+  const number = isNumber ? ` WHEN 'integer' THEN CAST(r.data ->> ${at} AS TEXT)` : '';
+  return `CASE json_type(r.data, ${at}) WHEN 'text' THEN r.data ->> ${at}${number} END`;
 }
 
 const shownText = (shown: RecordState['shown']) => (shown === null ? null : JSON.stringify(shown));
-
-export const RECORDS_KEPT = 2_048;
-
-/** A larger document is read again each time, so that all of them together take only some megabytes. */
-const LARGEST_DOCUMENT_CHARACTERS = 8_192;
-
-/**
- * Records as the last events of this process left them. To read a record again for its next event, and to parse its document, was a
- * quarter of what an event costs. The records are dropped when anything else writes: before every verb that writes records, except
- * the inbox's, after a failed transaction, and when SQLite's `data_version` shows that another program has committed.
- */
-export function createBusyRecords(db: Connection) {
-  const kept = new Map<string, LoadedRecord>();
-  const dataVersion = db.prepare('PRAGMA data_version').pluck();
-  let version: unknown = null;
-
-  return {
-    /** Called at the start of a transaction that uses it. */
-    check(): void {
-      const now = dataVersion.get();
-      if (now !== version) kept.clear();
-      version = now;
-    },
-    get: (kind: Kind, id: string): LoadedRecord | undefined => kept.get(keyOf(kind, id)),
-    /** Called after the record is saved, with the length of its document in characters. */
-    keep(record: LoadedRecord, characters: number): void {
-      const key = keyOf(record.kind, record.id);
-      if (characters > LARGEST_DOCUMENT_CHARACTERS) {
-        kept.delete(key);
-        return;
-      }
-      if (kept.size >= RECORDS_KEPT && !kept.has(key)) kept.delete(kept.keys().next().value!);
-      record.stored = record.state;
-      kept.set(key, record);
-    },
-    /** Called after a dirty mark that changed only these two fields. */
-    markedDirty(kind: Kind, id: string, number: number, at: number): void {
-      const record = kept.get(keyOf(kind, id));
-      if (record === undefined) return;
-      record.state = { ...record.state, dirty: number, dirtyAt: Math.max(record.state.dirtyAt ?? at, at) };
-      record.stored = record.state;
-    },
-    drop: (kind: Kind, id: string): void => void kept.delete(keyOf(kind, id)),
-    clear: (): void => kept.clear(),
-  };
-}

@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { MirrorError, NotMigrated } from '../../platform/errors.ts';
-import { type Database, turns } from '../database.ts';
-import { facts } from '../schema.ts';
-import { createVerbs, type ReplicaStore, type Store } from '../store.ts';
-import { beginEpoch, EPOCH_FACT, withGapWatcher } from '../units/gaps.ts';
-import { readFact, sql, writeFact } from '../units/sql.ts';
-import { COPIED_FACT } from './backup.ts';
-import { type Connection, connect, guardedVerb, placeKeeper } from './connection.ts';
+import { turns } from '../database.ts';
+import { createVerbs, type SharedStore, type Store } from '../store.ts';
+import { withProblemWatcher } from '../units/problem-watcher.ts';
+import { isReading, reading } from '../units/reading.ts';
+import { writeFact } from '../units/sql.ts';
+import { type Connection, connect, guardedVerb, placeKeeper, sizeOf } from './connection.ts';
+import { createNotes } from './copies.ts';
 import { createDatabase } from './database.ts';
-import { createEvents } from './events.ts';
-import { assertWhole, backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
+import { createEngine } from './events.ts';
+import { backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
 
 export interface OpeningOptions {
   /** For commands that only read: nothing is created, migrated or locked. */
@@ -20,6 +20,8 @@ export interface OpeningOptions {
   onMigrating?: (() => void) | undefined;
   /** With the path of the backup that was made before a migration. */
   onBackup?: ((path: string) => void) | undefined;
+  /** For a service, which has the lock: what an unclean end has left is made durable first. */
+  serves?: boolean;
 }
 
 /**
@@ -27,19 +29,22 @@ export interface OpeningOptions {
  * that fails, the file stays as it was.
  */
 export async function openSqlite(path: string, options: OpeningOptions = {}): Promise<Store> {
-  const { readOnly = false, isOpen = false } = options;
-  const backup =
-    readOnly || isOpen ? null : await backUpBeforeMigrating(path, new Date(), options.onMigrating);
+  const { readOnly = false, isOpen = false, serves = false } = options;
+  const endedUncleanly = serves && path !== ':memory:' && sizeOf(`${path}-wal`) > 0;
+  const backup = readOnly || isOpen ? null : await backUpBeforeMigrating(path, options.onMigrating);
   if (backup !== null) options.onBackup?.(backup);
   try {
-    return await openCurrent(path, { readOnly, isOpen });
+    return await openCurrent(path, { readOnly, isOpen, endedUncleanly });
   } catch (error) {
     throw backup === null ? error : namingBackup(error, backup);
   }
 }
 
-async function openCurrent(path: string, options: { readOnly: boolean; isOpen: boolean }): Promise<Store> {
-  const { readOnly } = options;
+async function openCurrent(
+  path: string,
+  options: { readOnly: boolean; isOpen: boolean; endedUncleanly: boolean },
+): Promise<Store> {
+  const { readOnly, endedUncleanly } = options;
   const db = connect(path, options);
   try {
     return await guardedVerb(async () => {
@@ -51,9 +56,15 @@ async function openCurrent(path: string, options: { readOnly: boolean; isOpen: b
         );
       }
       migrateSchema(db);
-      assertWhole(db);
-      const opened = withGapWatcher(createDatabase(db));
-      await inTurn(() => settleEpoch(opened.database));
+      const opened = withProblemWatcher(createDatabase(db));
+      if (endedUncleanly) {
+        // After a failed flush the pages in memory look good, and may not be on the disk.
+        db.pragma('wal_checkpoint(TRUNCATE)');
+        await inTurn(opened.database.skipNumbers);
+      }
+      const notes = createNotes(db, opened.database);
+      await inTurn(notes.settleEpoch);
+      await inTurn(notes.write);
       return storeOver(db, opened);
     });
   } catch (error) {
@@ -68,18 +79,6 @@ function namingBackup(error: unknown, backup: string): unknown {
   return Object.assign(error, { remedy: `${before}what it was before the migration is in ${backup}` });
 }
 
-/** Begins a new epoch if a backup was put back, or if the epoch is missing: a person removes it from a copy made in another way. */
-async function settleEpoch(database: Database): Promise<void> {
-  const copiedAt = await readFact(database.sql, COPIED_FACT);
-  if (copiedAt === null && (await readFact(database.sql, EPOCH_FACT)) !== null) return;
-  await database.transact(async (unit) => {
-    // The service sets the gaps' instants again at its start, with its own clock and settings.
-    const now = Date.now();
-    await beginEpoch(unit, copiedAt, { wall: now, steady: now });
-    await unit.change(sql`DELETE FROM ${facts} WHERE ${facts.name} = ${COPIED_FACT}`);
-  });
-}
-
 /** Only one process has the file: there is no shared clock and no other process to notify. */
 export const ALONE = {
   async sharedTime() {
@@ -89,7 +88,7 @@ export const ALONE = {
   async listen() {
     return { stop: async () => undefined };
   },
-} satisfies Partial<ReplicaStore>;
+} satisfies Partial<SharedStore>;
 
 /**
  * `checkWritable` writes as many pages as a small group of deliveries needs: fewer might still fit when a disk has no room for the
@@ -101,35 +100,36 @@ const probeText = () => randomBytes(PROBE_BYTES / 2).toString('hex');
 /** The port over a connection whose schema is current. Closing the store closes the connection. */
 export function storeOver(
   db: Connection,
-  { database, watchGaps } = withGapWatcher(createDatabase(db)),
+  { database, watchProblems } = withProblemWatcher(createDatabase(db)),
 ): Store {
-  const events = createEvents(db);
-  const common = createVerbs(database, events.engine);
+  const common = createVerbs(database, createEngine(db));
   const keepPlace = placeKeeper(db);
+  const notes = createNotes(db, database);
   const whileInPlace = async <T>(work: () => Promise<T>): Promise<T> => {
     keepPlace();
     return await database.atOneMoment(work);
   };
-  const verbs: Omit<Store, 'engine' | 'watchGaps'> = {
-    ...events.verbs,
+  const verbs: Omit<Store, 'engine' | 'watchProblems' | 'underLease'> = {
     ...common,
     ...ALONE,
+    exposures: async () => [],
     async beat(now, facts) {
       keepPlace();
-      return await common.beat(now, facts);
+      const result = await common.beat(now, facts);
+      await notes.write();
+      return result;
     },
     async checkWritable() {
       await database.transact((unit) => writeFact(unit, 'written', probeText()));
     },
     async close() {
+      // Without it the note of the last heartbeat stands, which is behind the file and so says nothing wrong.
+      if (db.open) await notes.write().catch(() => undefined);
       db.close();
     },
   };
-  return {
-    engine: 'sqlite',
-    watchGaps,
-    ...oneAtATime(verbs, db.readonly ? whileInPlace : (work) => work()),
-  };
+  const inOrder = oneAtATime(verbs, db.readonly ? whileInPlace : (work) => work(), database.flush);
+  return { engine: 'sqlite', watchProblems, ...inOrder, underLease: () => inOrder };
 }
 
 type Verb = (...args: unknown[]) => Promise<unknown>;
@@ -137,15 +137,25 @@ type Verb = (...args: unknown[]) => Promise<unknown>;
 /** Shared by all stores of this thread: a store that waits inside SQLite for another's lock would block the thread, and so that store. */
 const inTurn = turns();
 
-/** Runs one verb after another, since a second one would write into the same transaction. `within` runs each verb. */
+/**
+ * Runs one verb after another, since a second one would write into the same transaction. `within` runs each verb. What a reading one has
+ * found is shown only after `flush`: nothing that anybody saw is lost by a power cut.
+ */
 function oneAtATime<Verbs extends object>(
   verbs: Verbs,
   within: <T>(work: () => Promise<T>) => Promise<T>,
+  flush: () => void,
 ): Verbs {
   return Object.fromEntries(
-    Object.entries(verbs as Record<string, Verb>).map(([name, verb]): [string, Verb] => [
-      name,
-      (...args) => inTurn(() => guardedVerb(() => within(() => verb(...args)))),
-    ]),
+    Object.entries(verbs as Record<string, Verb>).map(([name, verb]): [string, Verb] => {
+      const alone: Verb = (...args) => inTurn(() => guardedVerb(() => within(() => verb(...args))));
+      if (!isReading(verb)) return [name, alone];
+      const shown = reading(async (...args: unknown[]) => {
+        const found = await alone(...args);
+        flush();
+        return found;
+      });
+      return [name, shown];
+    }),
   ) as Verbs;
 }

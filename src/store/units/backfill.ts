@@ -1,18 +1,20 @@
+import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import {
   assessmentsNamedIn,
   type IdPointers,
+  type JsonObject,
   type LearnedPointer,
   mayNameAssessment,
 } from '../../compliance/pointers.ts';
-import { compareRead, decideApply, isOnlyRead } from '../../mirror/decide.ts';
+import { decideApply, isOnlyRead } from '../../mirror/decide.ts';
 import { decideMissing, type MissingContext } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { events, learnedPointers as pointers, recordState as states } from '../schema.ts';
+import { learnedPointers as pointers, recordState as states } from '../schema.ts';
 import type {
   Applied,
-  Compared,
+  Cause,
   DirtyTiming,
   MissingOutcome,
   Now,
@@ -22,25 +24,27 @@ import type {
   SyncRunProgress,
   UnreadEvent,
 } from '../values.ts';
-import { dropPending, isApproved } from './deletions.ts';
+import { dropPending, saidOf } from './deletions.ts';
+import { problemOfFailed } from './delivery-problems.ts';
 import { makeKnown } from './due.ts';
-import { gapOfFailed, isOpen, lastComplete, openGap, resolveRecords, setGapError } from './gaps.ts';
+import { isOpen, lastWhole, resolveRecords, setProblemError } from './problems.ts';
+import { reading } from './reading.ts';
 import {
   type Change,
   isRecord,
   type LastEvent,
   type LoadedRecord,
   loadRecords,
+  nameEvents,
   type Records,
   TABLE_OF,
   writeContent,
 } from './records.ts';
 import { excluded, idsOf, iso, singleValue, sql, update, upsert, writerOf } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
-import { TRIMMED_UNSEARCHED } from './upkeep.ts';
 
 interface ApplyContext {
-  cause: string;
+  cause: Cause;
   syncRunId: number | null;
   timing: DirtyTiming;
   pointers: IdPointers;
@@ -84,6 +88,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
               confirmed.push(record.id);
             else changed.push(record);
           }
+          await nameEvents(unit, changes, loaded);
           records.save(unit, changed, changes, nowIso);
           noteRead(unit, kind, confirmed, read, nowIso, context.syncRunId);
           const verified = applied.filter((one) => one.verified).map((one) => one.id);
@@ -97,26 +102,16 @@ export function createBackfillVerbs(database: Database, records: Records) {
         },
         async (first: Sql) => {
           // Not worth a statement for a single record.
-          const settled = objects.length > 1 ? await records.settled(first, kind, objects, read.number) : [];
+          const settled =
+            objects.length > 1
+              ? await records.settled(first, kind, objects, read.number, context.pointers)
+              : [];
           const known = new Set(settled);
           const others = objects.filter(({ id }) => !known.has(id)).map(({ id }) => id);
           return { settled, loaded: await loadRecords(first, kind, others) };
         },
+        true,
       );
-    },
-
-    /** Like `applyReads`, but only says what would change. */
-    async compareReads(
-      kind: Kind,
-      objects: readonly ReadObject[],
-      read: Pick<ReadMoment, 'isOfList'>,
-    ): Promise<Compared[]> {
-      const loaded = await loadRecords(
-        statements,
-        kind,
-        objects.map((object) => object.id),
-      );
-      return objects.map((object) => compareRead(kind, object, read, loaded.get(object.id)!));
     },
 
     /** Notes that a read of the record was answered 404. */
@@ -128,32 +123,35 @@ export function createBackfillVerbs(database: Database, records: Records) {
     ): Promise<MissingOutcome> {
       const nowIso = iso(read.endedWall);
       return database.transact(
-        async (unit, [loaded, approved]) => {
+        async (unit, [loaded, said]) => {
           const record = loaded.get(id)!;
           if (record.stored === null) return 'known';
-          const decision = decideMissing(read, record, { ...context, approved }, context.timing);
+          const decision = decideMissing(read, record, { ...context, ...said.get(id) }, context.timing);
           record.state = decision.state;
           records.save(unit, [record], [], nowIso);
           return decision.outcome;
         },
-        (first: Sql) => Promise.all([loadRecords(first, kind, [id]), isApproved(first, kind, id, nowIso)]),
+        (first: Sql) => Promise.all([loadRecords(first, kind, [id]), saidOf(first, kind, [id], nowIso)]),
+        true,
       );
     },
 
     /**
      * Failed events without a record that are due for the search of it, the longest due first. An event about a policy waits for a complete
      * list begun a consistency window after it was accepted: if the policy itself were not listed yet, another one that the event names
-     * would be taken for it. That list has been read once no gap waits for it, or if its instants say so (a clock set back makes them wrong).
+     * would be taken for it. That list has been read once no problem waits for it, or if its instants say so (a clock set back makes them wrong).
      */
-    unreadEvents: (now: Now, limit: number, { settleMs }: DirtyTiming): Promise<UnreadEvent[]> =>
-      statements.query<UnreadEvent>(
-        sql`SELECT ${UNREAD} FROM events${statements.dialect.indexedBy('events_sought')}
+    unreadEvents: reading(
+      (now: Now, limit: number, { settleMs }: DirtyTiming): Promise<UnreadEvent[]> =>
+        statements.query<UnreadEvent>(
+          sql`SELECT ${UNREAD} FROM events${statements.dialect.indexedBy('events_sought')}
           WHERE state = 'failed' AND next_attempt_at <= ${iso(now.wall)} AND record_id IS NULL
-          AND body IS NOT NULL AND (kind <> 'policy' OR NOT EXISTS (SELECT 1 FROM gaps WHERE ${isOpen(gapOfFailed('policy', null))})
-            OR EXISTS (SELECT 1 FROM ${lastComplete('policy')} AS last WHERE last.number >= events.seq
+          AND body IS NOT NULL AND (kind <> 'policy' OR NOT EXISTS (SELECT 1 FROM problems WHERE ${isOpen(problemOfFailed('policy', null))})
+            OR EXISTS (SELECT 1 FROM ${lastWhole('policy')} AS last WHERE last.number >= events.seq
               AND ${statements.dialect.millisecondsBetween(sql`events.received_at`, sql`last.started_at`)} > ${settleMs - 1}))
           ORDER BY next_attempt_at LIMIT ${limit}`,
-      ),
+        ),
+    ),
 
     /** Makes searches due that were put off before the wall clock was set back, or never begun, since there were no credentials. */
     async seekAnew(now: Now): Promise<void> {
@@ -166,7 +164,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
     },
 
     /**
-     * The record of the event was not found: puts its search off, and writes `error` into the event and its gap. A search that failed is no
+     * The record of the event was not found: puts its search off, and writes `error` into the event and its problem. A search that failed is no
      * attempt.
      */
     async putOffUnread(
@@ -182,48 +180,49 @@ export function createBackfillVerbs(database: Database, records: Records) {
               processed_at = ${iso(now.wall)}
             WHERE seq = ${event.seq} AND state = 'failed' AND record_id IS NULL`,
         );
-        if (left > 0) await setGapError(unit, gapOfFailed(event.kind, null), `event ${event.id}: ${error}`);
+        if (left > 0)
+          await setProblemError(unit, problemOfFailed(event.kind, null), `event ${event.id}: ${error}`);
       });
     },
 
     /** Records whose own address last gave an unreadable answer, the oldest such answer first. */
-    unreadableRecords: (kind: Kind, limit: number): Promise<string[]> =>
-      idsOf(
-        statements,
-        sql`SELECT record_id AS id FROM gaps WHERE reason = 'unreadable_answer' AND kind = ${kind} AND record_id IS NOT NULL
+    unreadableRecords: reading(
+      (kind: Kind, limit: number): Promise<string[]> =>
+        idsOf(
+          statements,
+          sql`SELECT record_id AS id FROM problems WHERE reason = 'unreadable_answer' AND kind = ${kind} AND record_id IS NOT NULL
           AND resolved_at IS NULL ORDER BY number LIMIT ${limit}`,
-      ),
+        ),
+    ),
 
     /** Ids, in order, that events have named and the API has never shown. They have no row. */
-    neverShown(kind: Kind, after: string, limit: number): Promise<string[]> {
+    neverShown: reading((kind: Kind, after: string, limit: number): Promise<string[]> => {
       return idsOf(
         statements,
         sql`SELECT s.id FROM record_state s WHERE s.kind = ${kind} AND NOT s.returned AND s.dirty > 0 AND s.id > ${after}
           AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} r WHERE r.id = s.id) ORDER BY s.id LIMIT ${limit}`,
       );
-    },
+    }),
 
-    /** Events about the record, in number order, without discarded and trimmed ones. Default of `after`: the last that was searched. */
-    async eventsNaming(
-      kind: Kind,
-      id: string,
-      {
-        after,
-        through = Number.MAX_SAFE_INTEGER - 1,
-        limit,
-      }: { after?: number | undefined; through?: number; limit: number },
-    ): Promise<UnreadEvent[]> {
-      const searched = sql`SELECT searched FROM record_state WHERE ${isRecord(kind, id)}`;
-      const above = after ?? (await singleValue<number>(statements, searched)) ?? 0;
-      const { dialect } = statements;
-      const condition = sql`state <> 'discarded' AND body IS NOT NULL`;
-      const rows = { kind, id, above, below: through + 1, condition, limit } as const;
-      const found = await dialect.numbersOf(statements, { table: 'events', ...rows, order: 'ASC' });
-      // Retention may have trimmed a body meanwhile.
-      return await statements.query<UnreadEvent>(
-        sql`SELECT ${UNREAD} FROM events WHERE ${dialect.isAmong(events.seq, found)} AND ${condition} ORDER BY seq`,
-      );
-    },
+    /** Events about the record, in number order, without dismissed and trimmed ones. Default of `after`: the last that was searched. */
+    eventsNaming: reading(
+      async (
+        kind: Kind,
+        id: string,
+        {
+          after,
+          through = Number.MAX_SAFE_INTEGER,
+          limit,
+        }: { after?: number | undefined; through?: number; limit: number },
+      ): Promise<UnreadEvent[]> => {
+        const searched = sql`SELECT searched FROM record_state WHERE ${isRecord(kind, id)}`;
+        const above = after ?? (await singleValue<number>(statements, searched)) ?? 0;
+        return await statements.query<UnreadEvent>(
+          sql`SELECT ${UNREAD} FROM events WHERE record_id = ${id} AND kind = ${kind} AND seq > ${above} AND seq <= ${through}
+            AND state <> 'dismissed' AND body IS NOT NULL ORDER BY seq LIMIT ${limit}`,
+        );
+      },
+    ),
 
     /** The record's events up to `through` were searched. Ids `named` in `event` become dirty, if they have not since it was accepted. */
     async noteSearched(
@@ -235,10 +234,6 @@ export function createBackfillVerbs(database: Database, records: Records) {
     ): Promise<void> {
       await database.transact(
         async (unit, loaded) => {
-          if (loaded.get(id)!.state.searched === TRIMMED_UNSEARCHED) {
-            const gap = { reason: 'trimmed_event', kind, recordId: null } as const;
-            await openGap(unit, gap, `${id}, which the API has never shown, was named by such events`, now);
-          }
           unit.send(
             sql`UPDATE record_state SET searched = ${through} WHERE ${isRecord(kind, id)} AND searched < ${through}`,
           );
@@ -246,7 +241,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
           const dirtied = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
           records.dirty(unit, dirtied, now, timing);
         },
-        (first: Sql) => loadRecords(first, kind, [...named, id]),
+        (first: Sql) => loadRecords(first, kind, named),
       );
     },
 
@@ -263,14 +258,16 @@ export function createBackfillVerbs(database: Database, records: Records) {
     },
 
     /** Those of `ids` that the API has ever shown as records of the kind. */
-    shownIds: (kind: Kind, ids: readonly string[]): Promise<string[]> =>
-      idsOf(
-        statements,
-        sql`SELECT id FROM record_state WHERE kind = ${kind} AND returned AND ${statements.dialect.isAmong(states.id, ids)}
+    shownIds: reading(
+      (kind: Kind, ids: readonly string[]): Promise<string[]> =>
+        idsOf(
+          statements,
+          sql`SELECT id FROM record_state WHERE kind = ${kind} AND returned AND ${statements.dialect.isAmong(states.id, ids)}
           ORDER BY id`,
-      ),
+        ),
+    ),
 
-    learnedPointers: (): Promise<LearnedPointer[]> => learnedPointers(statements),
+    learnedPointers: reading((): Promise<LearnedPointer[]> => learnedPointers(statements)),
 
     learnPointer({ isUsed, ...pointer }: ProvenPointer, now: Now): Promise<void> {
       const row = { ...pointer, learnedAt: iso(now.wall), used: isUsed ? sql`true` : sql`false` };
@@ -287,12 +284,11 @@ async function lastEvents(
   records: readonly LoadedRecord[],
 ): Promise<Map<string, LastEvent>> {
   if (records.length === 0) return new Map();
-  const { dialect } = unit;
-  const asked = records.map(({ id, state }) => ({ id, through: state.dirty }));
-  const found = await dialect.lastProcessed(unit, kind, asked);
-  if (found.length === 0) return new Map();
+  const last = sql`SELECT seq FROM events e
+    WHERE e.record_id = listed.id AND e.kind = ${kind} AND e.state = 'processed' ORDER BY e.seq DESC LIMIT 1`;
   const rows = await unit.query<LastEvent & { recordId: string }>(
-    sql`SELECT record_id AS "recordId", id, created_ms AS "createdMs" FROM events WHERE ${dialect.isAmong(events.seq, found)}`,
+    sql`SELECT record_id AS "recordId", id, created_ms AS "createdMs" FROM events
+      WHERE seq IN (SELECT (${last}) FROM ${unit.dialect.listed(records.map(({ id }) => id))})`,
   );
   return new Map(rows.map(({ recordId, ...event }) => [recordId, event]));
 }
@@ -334,10 +330,11 @@ export const UNCHANGED: Omit<Applied, 'id'> = {
 };
 
 /** Most rows name no assessment. The text of their JSON shows that without parsing it. */
-function assessmentsIn(object: ReadObject, kind: Kind, pointers: IdPointers): string[] {
-  if (object.json !== undefined && !mayNameAssessment(object.json, kind, pointers)) return [];
-  return assessmentsNamedIn(object.data, kind, pointers);
+function assessmentsIn({ json }: ReadObject, kind: Kind, pointers: IdPointers): string[] {
+  return mayNameAssessment(json, kind, pointers) ? assessmentsNamedIn(documentIn(json), kind, pointers) : [];
 }
+
+const documentIn = (json: string) => parseJson(json) as JsonObject;
 
 interface ApplyOne extends ApplyContext {
   nowIso: string;
@@ -352,10 +349,14 @@ function applyOne(record: LoadedRecord, object: ReadObject, read: ReadMoment, co
   const wasAlive = record.row !== null && record.row.deletedAt === null && record.state.returned;
   const isNew = record.row === null;
   const isBeforeLastRead = read.number < record.state.readNumber;
-  const decision = decideApply(record.kind, object.data, read, record, context.timing);
+  const { timing, pointers } = context;
+  const decision = decideApply(record.kind, documentIn(object.json), read, record, timing, pointers);
   record.state = decision.state;
   if (decision.row !== null && decision.change !== null) {
     context.changes.push(writeContent(record, decision.row, decision.change, { ...context, numbers }));
+  } else if (decision.row !== null && record.row !== null) {
+    record.row = { ...record.row, ...decision.row };
+    record.written = true;
   }
   if (decision.confirmed && record.row !== null) {
     const wasVerifiedLater = isBeforeLastRead && (record.row.verifiedAt ?? '') > context.nowIso;

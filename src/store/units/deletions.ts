@@ -1,34 +1,48 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { causeOfDeletion, decideDeletions, decideTombstone } from '../../mirror/deletions.ts';
+import {
+  causeOfDeletion,
+  decideDeletions,
+  decideKept,
+  decideTombstone,
+  decideUnlisted,
+  GUARD_WINDOW_MS,
+  isKept,
+  type Leaving,
+  type Said,
+} from '../../mirror/deletions.ts';
+import { diffContent } from '../../mirror/merge.ts';
 import { listed } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
+import { digestOf } from '../reports.ts';
 import { pendingDeletions as pending, recordState as states } from '../schema.ts';
-import type { Conclusion, Lease, Now } from '../values.ts';
+import type { Cause, Conclusion, DirtyTiming, Now } from '../values.ts';
 import { countOf } from './due.ts';
-import { openGap, resolveGap, resolveRecords } from './gaps.ts';
+import { endProblem, openProblem, resolveRecords, setDigest, weighPending } from './problems.ts';
+import { reading } from './reading.ts';
 import {
   type Change,
   type LoadedRecord,
   loadRecords,
+  nameEvents,
   type Records,
   TABLE_OF,
   tableName,
   writeContent,
 } from './records.ts';
-import { requireLease } from './replicas.ts';
 import { idsOf, iso, singleValue, sql, update } from './sql.ts';
 
-/** Ids that two complete list scans did not show, as of `number`. Null: only 404s are the proof. */
-type Proof = { absent: readonly string[]; number: number } | null;
+/** Ids that two complete list scans, the second begun at `beganAt`, did not show, as of `number`. Null: only 404s are the proof. */
+type Proof = { absent: readonly string[]; number: number; beganAt: number } | null;
 
 interface Context {
-  cause: string;
-  syncRunId: number | null;
+  timing: DirtyTiming;
+  cause: Cause;
   /** Of living records whose deletion nobody announced or approved only these are judged; null: all that are proven gone. */
   unannounced: readonly string[] | null;
-  /** If it is lost, nothing is deleted: rejects with MirrorError `lease_lost`. Absent: there is no other process. */
-  lease?: Lease;
+  guardPercent: number;
 }
+
+const BY_PERSON: Cause = { cause: 'person', causeId: null };
 
 /** The verbs that turn proven absences into tombstones or pending deletions. */
 export function createDeletionVerbs(database: Database, records: Records) {
@@ -38,59 +52,54 @@ export function createDeletionVerbs(database: Database, records: Records) {
     unit: Unit,
     kind: Kind,
     candidates: ReadonlyMap<string, LoadedRecord>,
-    agreed: ReadonlySet<string>,
+    said: ReadonlyMap<string, Said>,
     context: Context,
     now: Now,
   ): Promise<Conclusion> {
     const nowIso = iso(now.wall);
-    const waiting = new Set(
-      await idsOf(
-        unit,
-        sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND ${isNotApproved(nowIso)}`,
-      ),
-    );
-    const others = [...waiting].filter((id) => !candidates.has(id));
-    const verdict = decideDeletions(
-      [...candidates.values()].map(({ id, state, row }) => ({
-        id,
-        announced: isAnnounced({ state, row }),
-        approved: agreed.has(id),
-      })),
-      await countOf(unit, kind, 'live'),
-      others.length,
-    );
+    const isSettled = ({ id, state }: LoadedRecord) => isKept(state, said.get(id)?.keptNumber);
+    const leaving = [...candidates.values()].filter((one) => isAlive(one) && !isSettled(one));
+    const asked = leaving.map((one) => ({ id: one.id, announced: isAnnounced(one) }));
+    const pending = await pendingAmong(unit, kind, asked, said, context.guardPercent, now);
     const changes: Change[] = [];
-    const deleted = verdict.deleted.flatMap((id) => {
-      const candidate = candidates.get(id)!;
-      const cause = causeOfDeletion(candidate);
-      const change = makeTombstone(candidate, context.cause, now, unit);
-      if (change !== null) changes.push(change);
-      return cause === null ? [] : [{ id, cause }];
-    });
-    for (const id of verdict.pending) {
-      const candidate = candidates.get(id)!;
-      const undecided = { missingSince: null, missingNumber: null, proven: false, dueAt: null };
-      candidate.state = { ...candidate.state, ...undecided };
-      candidate.state.unverifiedSince ??= now.wall;
+    const gone: string[] = [];
+    const conclusion: Conclusion = { deleted: [], pending };
+    for (const candidate of candidates.values()) {
+      const { id, state } = candidate;
+      if (isAlive(candidate) && isSettled(candidate)) {
+        candidate.state = decideKept({ ...state, dueAt: null });
+      } else if (pending.includes(id)) {
+        const undecided = { missingSince: null, missingNumber: null, proven: false, dueAt: null };
+        candidate.state = { ...state, ...undecided, unverifiedSince: state.unverifiedSince ?? now.wall };
+      } else {
+        gone.push(id);
+        const cause = causeOfDeletion(candidate);
+        if (cause !== null) conclusion.deleted.push({ id, cause });
+        const change = makeTombstone(
+          candidate,
+          said.get(id)?.approved ? BY_PERSON : context.cause,
+          now,
+          unit,
+        );
+        if (change !== null) changes.push(change);
+      }
     }
-    const judged = [...verdict.deleted, ...verdict.pending].map((id) => candidates.get(id)!);
-    records.save(unit, judged, changes, nowIso);
-    await dropPending(unit, kind, verdict.deleted, nowIso);
-    await resolveRecords(unit, kind, verdict.deleted, nowIso);
-    // If all of these wait already, they keep the number of their sync run: a person may be about to approve it.
-    if (!verdict.pending.every((id) => waiting.has(id))) {
-      const syncRunId = await fullSyncFor(unit, kind, context.syncRunId);
-      addPending(unit, kind, verdict.pending, syncRunId, nowIso);
-    }
-    if (verdict.pending.length > 0) {
-      const all = [...others, ...verdict.pending].sort();
-      const text = `${all.length} at once, without a delete event: ${listed(all)}`;
-      await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, text, now);
-    }
-    return { deleted, pending: verdict.pending };
+    await nameEvents(unit, changes, candidates);
+    records.save(unit, candidates.values(), changes, nowIso);
+    await dropPending(unit, kind, gone, nowIso);
+    await resolveRecords(unit, kind, gone, nowIso);
+    await addPending(unit, kind, pending, now);
+    return conclusion;
   }
 
-  async function candidatesOf(unit: Unit, kind: Kind, proof: Proof): Promise<LoadedRecord[]> {
+  /** Those that the API may not show yet are put off. */
+  async function candidatesOf(
+    unit: Unit,
+    kind: Kind,
+    proof: Proof,
+    timing: DirtyTiming,
+    nowIso: string,
+  ): Promise<LoadedRecord[]> {
     const proven = await idsOf(
       unit,
       sql`SELECT id FROM record_state${unit.dialect.indexedBy('record_state_missing')}
@@ -100,98 +109,129 @@ export function createDeletionVerbs(database: Database, records: Records) {
     const loaded = await loadRecords(unit, kind, [...proven, ...absent]);
     const number = proof?.number ?? 0;
     const recordsOf = (ids: readonly string[]) => ids.map((id) => loaded.get(id)!);
+    const early: LoadedRecord[] = [];
+    const gone = recordsOf(absent).filter((record) => {
+      if (proof === null || !isUntouchedSince(record, number)) return false;
+      const state = decideUnlisted(record, proof, timing);
+      if (state === null) return true;
+      record.state = state;
+      early.push(record);
+      return false;
+    });
+    if (early.length > 0) records.save(unit, early, [], nowIso);
     return [
       ...recordsOf(proven).filter((record) => isUntouchedSince(record, record.state.missingNumber)),
-      ...recordsOf(absent).filter((record) => isUntouchedSince(record, number)),
+      ...gone,
     ];
   }
 
-  /** One that waits already keeps the number of its sync run: a person may be about to approve it. */
-  async function askAbout(
-    unit: Unit,
-    { kind, id, syncRunId, text }: { kind: Kind; id: string; syncRunId: number | null; text: string },
-    now: Now,
-  ): Promise<void> {
-    const [waiting] = await unit.query<{ own: number; others: number }>(
-      sql`SELECT count(*) FILTER (WHERE id = ${id}) AS own, count(*) FILTER (WHERE id <> ${id}) AS others
-        FROM pending_deletions WHERE kind = ${kind}`,
+  /** Without an API nothing proves what an event has announced: the person does. */
+  async function deleteAnnounced(unit: Unit, kind: Kind, ids: readonly string[], now: Now): Promise<void> {
+    const nowIso = iso(now.wall);
+    const announced = [...(await loadRecords(unit, kind, ids)).values()].filter(isAnnounced);
+    const changes = announced.map((record) => {
+      const tombstone = { ...record.row!, deletedAt: nowIso };
+      const context = { cause: BY_PERSON, nowIso, numbers: unit.numbers };
+      return writeContent(record, tombstone, diffContent(record.row, tombstone)!, context);
+    });
+    records.save(unit, announced, changes, nowIso);
+    await dropPending(
+      unit,
+      kind,
+      announced.map(({ id }) => id),
+      nowIso,
     );
-    const { own, others } = waiting!;
-    if (own === 0) addPending(unit, kind, [id], await fullSyncFor(unit, kind, syncRunId), iso(now.wall));
-    const error = others === 0 ? text : `${text}; ${others} more ${others === 1 ? 'waits' : 'wait'}`;
-    await openGap(unit, { reason: 'deletion_pending', kind, recordId: null }, error, now);
   }
 
+  /** What a person says of exactly the pending deletions of this digest. Null: these are others by now. */
+  const say = (
+    kind: Kind,
+    digest: string,
+    saying: (unit: Unit, ids: string[]) => Promise<void>,
+  ): Promise<string[] | null> =>
+    database.transact(async (unit) => {
+      const ids = await pendingIds(unit, kind);
+      if (ids.length === 0 || digestOf(kind, ids) !== digest) return null;
+      await saying(unit, ids);
+      return ids;
+    });
+
   return {
-    /** Turns proven absences into tombstones, or into pending deletions with a gap that asks an operator. */
+    /** Turns proven absences into tombstones, or into pending deletions with a problem that asks an operator. */
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
       database.transact(async (unit) => {
-        await requireLease(unit, context.lease);
-        const candidates = await candidatesOf(unit, kind, proof);
+        const candidates = await candidatesOf(unit, kind, proof, context.timing, iso(now.wall));
         const ids = candidates.map(({ id }) => id);
-        const agreed = await approvedAmong(unit, kind, ids, iso(now.wall));
-        // An approval may end before the full sync that it led to.
-        const wanted = context.unannounced && new Set([...context.unannounced, ...agreed]);
-        const judged = candidates.filter((one) => wanted === null || wanted.has(one.id) || isAnnounced(one));
+        const said = await saidOf(unit, kind, ids, iso(now.wall));
+        const { unannounced } = context;
+        const judged = candidates.filter(
+          (one) =>
+            unannounced === null ||
+            unannounced.includes(one.id) ||
+            // An approval may end before the full sync that it led to.
+            said.get(one.id)?.approved ||
+            !isAlive(one) ||
+            isAnnounced(one),
+        );
         if (judged.length === 0) return { deleted: [], pending: [] };
-        return await conclude(unit, kind, new Map(judged.map((one) => [one.id, one])), agreed, context, now);
+        return await conclude(unit, kind, new Map(judged.map((one) => [one.id, one])), said, context, now);
       }),
 
-    /** For a deletion that no witness can confirm: it waits for an operator. `syncRunId` null: the last full sync of the kind. */
-    async addPendingDeletion(kind: Kind, id: string, syncRunId: number | null, now: Now): Promise<void> {
-      const text = `no other live record could be read to compare with: ${id}`;
-      await database.transact((unit) => askAbout(unit, { kind, id, syncRunId, text }, now));
-    },
-
-    /**
-     * The API does not show the record. If a row shows it alive, its deletion waits for an operator (`pending`), or it is `approved`.
-     * Null: no row does.
-     */
-    askToDelete: (
-      kind: Kind,
-      id: string,
-      { why, syncRunId }: { why: string; syncRunId: number | null },
-      now: Now,
-    ): Promise<'pending' | 'approved' | null> =>
+    /** The API does not show the record, and nothing can prove that it is gone: if a row shows it alive, its deletion waits for a person. */
+    askToDelete: (kind: Kind, id: string, why: string, now: Now): Promise<'pending' | 'approved' | null> =>
       database.transact(async (unit) => {
-        const row = await unit.query(
-          sql`SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id} AND deleted_at IS NULL`,
-        );
-        if (row.length === 0) return null;
-        if (await isApproved(unit, kind, id, iso(now.wall))) return 'approved';
-        await askAbout(unit, { kind, id, syncRunId, text: `${id}: ${why}` }, now);
+        const record = (await loadRecords(unit, kind, [id])).get(id)!;
+        if (!isAlive(record)) return null;
+        const said = (await saidOf(unit, kind, [id], iso(now.wall))).get(id);
+        if (said?.approved) return 'approved';
+        if (!isKept(record.state, said?.keptNumber)) await addPending(unit, kind, [id], now, why);
         return 'pending';
       }),
 
     /** A person has approved the record's deletion, and the approval is not over. */
-    isApproved: (kind: Kind, id: string, wall: number): Promise<boolean> =>
-      isApproved(statements, kind, id, iso(wall)),
+    isApproved: async (kind: Kind, id: string, wall: number): Promise<boolean> =>
+      (await saidOf(statements, kind, [id], iso(wall))).get(id)?.approved === true,
 
-    /** Approves these deletions, as far as that sync run has found them. Returns the approved ids. */
+    /**
+     * Approves exactly the pending deletions of this digest. The next proof deletes them; without an API (`eventsOnly`) this does.
+     * Returns their ids; null: these are others by now.
+     */
     approveDeletions: (
       kind: Kind,
-      ids: readonly string[],
-      syncRunId: number,
-      untilWall: number,
-    ): Promise<string[]> =>
-      database.transact(async (unit) => {
-        const named = sql`kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)} AND sync_run_id = ${syncRunId}`;
-        const approved = update(pending, { approvedUntil: iso(untilWall) }, named);
-        return (await idsOf(unit, sql`${approved} RETURNING id`)).sort();
+      digest: string,
+      { untilWall, eventsOnly }: { untilWall: number; eventsOnly: boolean },
+      now: Now,
+    ): Promise<string[] | null> =>
+      say(kind, digest, async (unit, ids) => {
+        const named = sql`kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`;
+        await unit.change(update(pending, { approvedUntil: iso(untilWall) }, named));
+        weighPending(unit, iso(now.wall));
+        if (eventsOnly) await deleteAnnounced(unit, kind, ids, now);
+      }),
+
+    /** Refuses exactly the deletions of this digest: the records stay, until the API shows them or an event announces them anew. */
+    keepRecords: (kind: Kind, digest: string, now: Now): Promise<string[] | null> =>
+      say(kind, digest, async (unit, ids) => {
+        const kept = [...(await loadRecords(unit, kind, ids)).values()];
+        for (const record of kept) record.state = decideKept(record.state);
+        records.save(unit, kept, [], iso(now.wall));
+        const named = sql`kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`;
+        await unit.change(update(pending, { approvedUntil: null, keptNumber: unit.numbers.next() }, named));
+        await noLongerPending(unit, kind, ids, iso(now.wall));
       }),
 
     /** How many records wait for their second 404, and how many have it and wait for `concludeDeletions`. */
-    async countProofs(kind: Kind): Promise<{ awaiting: number; proven: number }> {
+    countProofs: reading(async (kind: Kind): Promise<{ awaiting: number; proven: number }> => {
       const [row] = await statements.query<{ awaiting: number; proven: number }>(
         sql`SELECT count(*) FILTER (WHERE NOT proven AND attempts = 0) AS awaiting, count(*) FILTER (WHERE proven) AS proven
           FROM record_state${statements.dialect.indexedBy('record_state_missing')}
           WHERE kind = ${kind} AND missing_since IS NOT NULL`,
       );
       return row!;
-    },
+    }),
 
     /** A verified live record, not one of `besides`, to be read as a witness: if possible one whose last read succeeded. */
-    async someLiveRecord(kind: Kind, besides: readonly string[]): Promise<string | null> {
+    someLiveRecord: reading(async (kind: Kind, besides: readonly string[]): Promise<string | null> => {
       const deleted = sql`${TABLE_OF[kind]} AS r${statements.dialect.indexedBy(`${tableName(kind)}_deleted`)}`;
       // With NOT IN, PostgreSQL compares each record with each deleted one when these are more than it may keep in memory.
       return await singleValue<string>(
@@ -201,35 +241,114 @@ export function createDeletionVerbs(database: Database, records: Records) {
           AND NOT EXISTS (SELECT 1 FROM ${deleted} WHERE r.id = record_state.id AND r.deleted_at IS NOT NULL)
           ORDER BY attempts > 0, read_number DESC LIMIT 1`,
       );
-    },
+    }),
 
-    /** How many deletions are not approved at `wall`, by sync run. */
-    pendingDeletions: (wall: number): Promise<{ sync_run_id: number; kind: Kind; count: number }[]> =>
-      statements.query<{ sync_run_id: number; kind: Kind; count: number }>(
-        sql`SELECT sync_run_id, kind, count(*) AS count FROM pending_deletions
-          WHERE ${isNotApproved(iso(wall))} GROUP BY sync_run_id, kind ORDER BY kind, sync_run_id`,
-      ),
+    /** The pending deletions of a kind: what names exactly these, and until when all of them are approved; null: not all are. */
+    pendingOf: reading(async (kind: Kind, wall: number) => {
+      const ids = await pendingIds(statements, kind);
+      const waiting = await waitingIds(statements, kind, iso(wall));
+      const until = sql`SELECT min(approved_until) FROM pending_deletions WHERE kind = ${kind} AND kept_number IS NULL`;
+      const approvedUntil = waiting.length > 0 ? null : await singleValue<string>(statements, until);
+      return { count: ids.length, digest: digestOf(kind, ids), approvedUntil };
+    }),
+
+    /** How many deletions of each kind wait for a person at `wall`. */
+    pendingDeletions: reading(
+      (wall: number): Promise<{ kind: Kind; count: number }[]> =>
+        statements.query<{ kind: Kind; count: number }>(
+          sql`SELECT kind, count(*) AS count FROM pending_deletions WHERE ${isWaiting(iso(wall))} GROUP BY kind ORDER BY kind`,
+        ),
+    ),
   };
 }
 
-const isNotApproved = (nowIso: string) => sql`(approved_until IS NULL OR approved_until <= ${nowIso})`;
+const isWaiting = (nowIso: string) =>
+  sql`kept_number IS NULL AND (approved_until IS NULL OR approved_until <= ${nowIso})`;
 
-export async function isApproved(unit: Sql, kind: Kind, id: string, nowIso: string): Promise<boolean> {
-  return (await approvedAmong(unit, kind, [id], nowIso)).has(id);
-}
+/** Those of approved ones too, which wait for their proof. */
+const pendingIds = (from: Sql, kind: Kind): Promise<string[]> =>
+  idsOf(from, sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND kept_number IS NULL ORDER BY id`);
 
-async function approvedAmong(
-  unit: Sql,
+/** Those that no approval covers. */
+const waitingIds = (from: Sql, kind: Kind, nowIso: string): Promise<string[]> =>
+  idsOf(
+    from,
+    sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND ${isWaiting(nowIso)} ORDER BY id`,
+  );
+
+/** What a person has said of the deletion of these. */
+export async function saidOf(
+  from: Sql,
   kind: Kind,
   ids: readonly string[],
   nowIso: string,
-): Promise<Set<string>> {
-  const approved = sql`SELECT id FROM pending_deletions
-    WHERE kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)} AND approved_until > ${nowIso}`;
-  return new Set(await idsOf(unit, approved));
+): Promise<Map<string, Said>> {
+  const rows = await from.query<{ id: string; approved: boolean | 0 | 1 | null; keptNumber: number | null }>(
+    sql`SELECT id, approved_until > ${nowIso} AS approved, kept_number AS "keptNumber" FROM pending_deletions
+      WHERE kind = ${kind} AND ${from.dialect.isAmong(pending.id, ids)}`,
+  );
+  return new Map(
+    rows.map(({ id, approved, keptNumber }) => [id, { approved: Boolean(approved), keptNumber }]),
+  );
 }
 
-/** Ends the wait of these records' deletions. After the last one of the kind, resolves its gap. */
+/** Which of these living records of one kind stay alive until a person decides. */
+async function pendingAmong(
+  unit: Unit,
+  kind: Kind,
+  leaving: readonly Pick<Leaving, 'id' | 'announced'>[],
+  said: ReadonlyMap<string, Said>,
+  percent: number,
+  now: Now,
+): Promise<string[]> {
+  if (leaving.length === 0) return [];
+  const ours = new Set(leaving.map(({ id }) => id));
+  const rows = TABLE_OF[kind];
+  const since = iso(now.wall - GUARD_WINDOW_MS);
+  const recent = sql`SELECT count(*) FROM ${rows} WHERE ${rows.deletedAt} >= ${since} AND ${rows.cause} <> ${BY_PERSON.cause}`;
+  const waiting = await waitingIds(unit, kind, iso(now.wall));
+  const guarded = {
+    percent,
+    live: await countOf(unit, kind, 'live'),
+    recent: (await singleValue<number>(unit, recent))!,
+    waiting: waiting.filter((id) => !ours.has(id)).length,
+  };
+  const asked = leaving.map(({ id, announced }): Leaving => {
+    const { approved = false, keptNumber = null } = said.get(id) ?? {};
+    return { id, announced, approved, kept: keptNumber !== null };
+  });
+  return decideDeletions(asked, guarded).pending;
+}
+
+/** Of living records whose deletion events announce now: those that stay alive until a person decides. */
+export async function guardAnnounced(
+  unit: Unit,
+  announced: readonly LoadedRecord[],
+  percent: number,
+  now: Now,
+): Promise<Set<LoadedRecord>> {
+  const waiting: LoadedRecord[] = [];
+  for (const [kind, ofKind] of Map.groupBy(announced, (record) => record.kind)) {
+    const leaving = ofKind.map(({ id }) => ({ id, announced: true }));
+    const ids = ofKind.map(({ id }) => id);
+    const said = await saidOf(unit, kind, ids, iso(now.wall));
+    const pending = new Set(await pendingAmong(unit, kind, leaving, said, percent, now));
+    waiting.push(...ofKind.filter(({ id }) => pending.has(id)));
+  }
+  return new Set(waiting);
+}
+
+/** After these were shown: what of them waits for a person, and what does not any more. */
+export async function noteAnnounced(unit: Unit, announced: readonly LoadedRecord[], now: Now): Promise<void> {
+  for (const [kind, ofKind] of Map.groupBy(announced, (record) => record.kind)) {
+    const gone = ofKind.filter((record) => !isAlive(record)).map(({ id }) => id);
+    await dropPending(unit, kind, gone, iso(now.wall));
+    const waiting = ofKind.filter((record) => isAlive(record) && isAnnounced(record)).map(({ id }) => id);
+    await addPending(unit, kind, waiting, now);
+  }
+}
+
+/** The API shows these records, or they are deleted: nobody need decide about them. */
 export async function dropPending(
   unit: Unit,
   kind: Kind,
@@ -240,26 +359,35 @@ export async function dropPending(
   const gone = await unit.change(
     sql`DELETE FROM pending_deletions WHERE kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`,
   );
-  if (gone === 0) return;
-  // Approved ones count too: they still wait for the next proof.
-  const left = await singleValue<number>(
-    unit,
-    sql`SELECT count(*) FROM pending_deletions WHERE kind = ${kind}`,
-  );
-  if (left! > 0) return;
-  await resolveGap(unit, { reason: 'deletion_pending', kind, recordId: null }, nowIso);
+  if (gone > 0) await noLongerPending(unit, kind, ids, nowIso);
 }
 
-/** Or without a live row, so that there is nothing to lose. */
-const isAnnounced = ({ state, row }: Pick<LoadedRecord, 'state' | 'row'>) =>
-  state.deleteEvent !== null || row === null || row.deletedAt !== null;
+/** After the last one of the kind, resolves its problem. */
+async function noLongerPending(
+  unit: Unit,
+  kind: Kind,
+  ids: readonly string[],
+  nowIso: string,
+): Promise<void> {
+  const rows = TABLE_OF[kind];
+  await unit.change(update(rows, { deletionPendingSince: null }, unit.dialect.isAmong(rows.id, ids)));
+  // Approved ones count too: they still wait for the next proof.
+  const problem = { reason: 'pending_deletions', kind, recordId: null } as const;
+  const left = await pendingIds(unit, kind);
+  if (left.length > 0) await setDigest(unit, problem, digestOf(kind, left));
+  else await endProblem(unit, problem, nowIso);
+}
+
+const isAlive = ({ row }: LoadedRecord) => row !== null && row.deletedAt === null;
+
+const isAnnounced = ({ state }: LoadedRecord) => state.deleteEvent !== null;
 
 const isUntouchedSince = ({ state }: LoadedRecord, number: number | null) =>
   number !== null && state.dirty <= number && state.write <= number;
 
-function makeTombstone(candidate: LoadedRecord, cause: string, now: Now, { numbers }: Unit): Change | null {
+function makeTombstone(candidate: LoadedRecord, cause: Cause, now: Now, { numbers }: Unit): Change | null {
   const nowIso = iso(now.wall);
-  const { row, change, state } = decideTombstone(candidate.kind, candidate, now, nowIso);
+  const { row, change, state } = decideTombstone(candidate, now, nowIso);
   candidate.state = state;
   const written =
     row === null || change === null ? null : writeContent(candidate, row, change, { cause, nowIso, numbers });
@@ -267,24 +395,34 @@ function makeTombstone(candidate: LoadedRecord, cause: string, now: Now, { numbe
   return written;
 }
 
-/** In one statement, since a service that lost its data may have as many as it had records. */
-function addPending(
+/** In one statement each, since a service that lost its data may have as many as it had records. */
+async function addPending(
   unit: Unit,
   kind: Kind,
   ids: readonly string[],
-  syncRunId: number,
-  pendingSince: string,
-): void {
+  now: Now,
+  why?: string,
+): Promise<void> {
   if (ids.length === 0) return;
+  const nowIso = iso(now.wall);
   const { dialect } = unit;
+  const rows = TABLE_OF[kind];
   unit.send(
-    sql`INSERT INTO pending_deletions (kind, id, sync_run_id, pending_since)
-      SELECT ${kind}, listed.id, CAST(${syncRunId} AS bigint), ${dialect.instant(pendingSince)} FROM ${dialect.listed(ids)} WHERE true
-      ON CONFLICT (kind, id) DO UPDATE SET sync_run_id = excluded.sync_run_id`,
+    sql`INSERT INTO pending_deletions AS p (kind, id, pending_since)
+      SELECT ${kind}, listed.id, ${dialect.instant(nowIso)} FROM ${dialect.listed(ids)} WHERE true
+      ON CONFLICT (kind, id) DO UPDATE SET kept_number = NULL,
+        pending_since = CASE WHEN p.kept_number IS NULL THEN p.pending_since ELSE excluded.pending_since END`,
   );
-}
-
-async function fullSyncFor(unit: Sql, kind: Kind, syncRunId: number | null): Promise<number> {
-  if (syncRunId !== null) return syncRunId;
-  return (await singleValue<number>(unit, sql`SELECT max(id) FROM sync_runs WHERE kind = ${kind}`)) ?? 0;
+  const isNew = sql`deletion_pending_since IS NULL AND ${dialect.isAmong(rows.id, ids)}`;
+  unit.send(update(rows, { deletionPendingSince: nowIso }, isNew));
+  const waiting = await waitingIds(unit, kind, nowIso);
+  const others = waiting.filter((id) => !ids.includes(id)).length;
+  const rest = others === 0 ? '' : `; ${others} more ${others === 1 ? 'waits' : 'wait'}`;
+  const text =
+    why === undefined
+      ? `${waiting.length} within a short time: ${listed(waiting)}`
+      : `${listed(ids)}: ${why}${rest}`;
+  const problem = { reason: 'pending_deletions', kind, recordId: null } as const;
+  await openProblem(unit, problem, text, now);
+  await setDigest(unit, problem, digestOf(kind, await pendingIds(unit, kind)));
 }

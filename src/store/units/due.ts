@@ -1,20 +1,18 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { type Column, gaps, type SQL, recordState as states } from '../schema.ts';
-import type { DirtyTiming, DueRecord, GapReason, Now } from '../values.ts';
-import { resolveGap } from './gaps.ts';
+import { type Column, problems, type SQL, recordState as states } from '../schema.ts';
+import type { DirtyTiming, DueRecord, Now } from '../values.ts';
+import { resolveRecords } from './problems.ts';
+import { reading } from './reading.ts';
 import { isRecord, TABLE_OF } from './records.ts';
-import { idsOf, isOneOf, iso, readFact, singleValue, sql, update, writerOf } from './sql.ts';
+import { idsOf, iso, readFact, singleValue, sql, update, writerOf } from './sql.ts';
 
 /** With a heartbeat this recent the service counts as running. Longer than its interval, since a heartbeat may be late. */
-const ALIVE_MS = 60_000;
+export const ALIVE_MS = 60_000;
 
 /** What reads have found counts no more. */
 const UNREAD = { attempts: 0, missingSince: null, missingNumber: null, proven: sql`false` };
-
-/** Gaps about an id that the API does not know. */
-const OF_UNKNOWN: readonly GapReason[] = ['unresolved', 'unproven_id', 'unaddressable'];
 
 /** Which records are known, and when each is read. */
 export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: boolean }) {
@@ -24,6 +22,18 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
   return {
     /** The counter: taken before a read begins. */
     currentNumber: database.currentNumber,
+
+    /** The counter as it was then, by the instants of what was committed: for an answer that is older than its request. */
+    numberAt: reading(async (wall: number): Promise<number> => {
+      const at = iso(wall);
+      const last = (table: SQL, instant: SQL) =>
+        sql`coalesce((SELECT seq FROM ${table} WHERE ${instant} <= ${at} ORDER BY seq DESC LIMIT 1), 0)`;
+      const [event, change] = [last(sql`events`, sql`received_at`), last(sql`changes`, sql`at`)];
+      return (await singleValue<number>(
+        statements,
+        sql`SELECT CASE WHEN e > c THEN e ELSE c END FROM (SELECT ${event} AS e, ${change} AS c) AS last`,
+      ))!;
+    }),
 
     /** At start: unverified records count as marked dirty now, since one run cannot compare instants of another's steady clock. */
     markUnverifiedDirty: (now: Now, timing: DirtyTiming): Promise<number> =>
@@ -79,10 +89,10 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     },
 
     /** Those due records that events or reads made due. */
-    async countDue(kind: Kind, now: Now, atMost: number): Promise<number> {
+    countDue: reading(async (kind: Kind, now: Now, atMost: number): Promise<number> => {
       const due = sql`SELECT 1 FROM record_state WHERE kind = ${kind} AND due_at > ${DUE_ASKED} AND due_at <= ${now.steady} LIMIT ${atMost}`;
       return (await singleValue<number>(statements, sql`SELECT count(*) FROM (${due}) AS due`))!;
-    },
+    }),
 
     nextDueAt: (kind: Kind): Promise<number | null> =>
       singleValue<number>(
@@ -100,37 +110,6 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
         sql`${knownRows(statements, kind, ids, now, DUE_ASKED)} DO UPDATE SET due_at = excluded.due_at, attempts = 0`,
       ),
 
-    /**
-     * A person resolves the gap with this number; false: it is not open. An id that the API does not know is then no record, until an event
-     * names it or the API shows it: not if a row shows it alive, or if an event about it was accepted later.
-     */
-    settleGap: (gapId: number, now: Now): Promise<boolean> =>
-      database.transact(async (unit) => {
-        const [about] = await unit.query<{ kind: Kind; id: string; reason: GapReason; number: number }>(
-          sql`SELECT kind, record_id AS id, reason, number FROM gaps
-            WHERE id = ${gapId} AND record_id IS NOT NULL AND ${isOneOf(gaps.reason, OF_UNKNOWN)}`,
-        );
-        if (!(await resolveGap(unit, gapId, iso(now.wall)))) return false;
-        if (about === undefined) return true;
-        const { kind, id, reason, number } = about;
-        const { dirty, searched } = states;
-        const asked = sql`${isRecord(kind, id)} AND ${dirty} < ${number}`;
-        // What its events are about was not known either: the person says that as well.
-        if (reason === 'unproven_id') {
-          const told = { searched: dirty, dueAt: DUE_ASKED, attempts: 0 };
-          await unit.change(update(states, told, asked));
-        }
-        const undue = { dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
-        const rows = TABLE_OF[kind];
-        const isNone = sql`${asked} AND ${searched} >= ${dirty}
-          AND NOT EXISTS (SELECT 1 FROM ${rows} r WHERE r.id = ${id} AND r.deleted_at IS NULL)`;
-        const settled = await unit.change(update(states, { ...undue, ...UNREAD, error: null }, isNone));
-        // A tombstone of it stays.
-        if (settled > 0)
-          await unit.change(update(rows, { unverifiedSince: null, shown: null }, sql`id = ${id}`));
-        return true;
-      }),
-
     /** A read gave no usable answer: the record is due at `retryAtMs`, or earlier if it was marked dirty after `since`, when the read began. */
     recordReadFailure(
       kind: Kind,
@@ -147,34 +126,58 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     },
 
     /** Known ids, tombstones included, that this full sync has not tried yet: unverified ones first, then the longest unread. */
-    untriedRecords: (kind: Kind, syncRunId: number, limit: number): Promise<string[]> =>
-      idsOf(
-        statements,
-        sql`SELECT id FROM record_state WHERE kind = ${kind} AND sync_run_id IS DISTINCT FROM ${syncRunId}
+    untriedRecords: reading(
+      (kind: Kind, syncRunId: number, limit: number): Promise<string[]> =>
+        idsOf(
+          statements,
+          sql`SELECT id FROM record_state WHERE kind = ${kind} AND sync_run_id IS DISTINCT FROM ${syncRunId}
           ORDER BY unverified_since IS NULL, read_number, id LIMIT ${limit}`,
-      ),
+        ),
+    ),
 
     /** Notes that the full sync has tried to read this record. */
     markSynced: (kind: Kind, id: string, syncRunId: number): Promise<void> =>
       write(update(states, { syncRunId }, isRecord(kind, id))),
 
-    countKnown: (kind: Kind): Promise<number> => countOf(statements, kind, 'known'),
-
-    /** Known ids after `after`, in order. Tombstones and ids without a row are not `alive`. */
-    async knownIds(kind: Kind, after: string, limit: number): Promise<{ id: string; alive: boolean }[]> {
-      const known = await statements.query<{ id: string; alive: boolean | 0 | 1 }>(
-        sql`SELECT s.id, r.id IS NOT NULL AND r.deleted_at IS NULL AS alive
-          FROM record_state s LEFT JOIN ${TABLE_OF[kind]} r ON r.id = s.id
-          WHERE s.kind = ${kind} AND s.id > ${after} ORDER BY s.id LIMIT ${limit}`,
-      );
-      return known.map(({ id, alive }) => ({ id, alive: Boolean(alive) }));
-    },
+    countKnown: reading((kind: Kind): Promise<number> => countOf(statements, kind, 'known')),
   };
 }
 
+/**
+ * There are no such records, as a person says or a list shows: until an event names them again, or the API shows them. Not of those that a
+ * row shows alive. `number`: nothing is said of events that were accepted later.
+ */
+export async function settleUnknown(
+  unit: Unit,
+  kind: Kind,
+  ids: readonly string[],
+  number: number,
+  nowIso: string,
+): Promise<void> {
+  if (ids.length === 0) return;
+  const rows = TABLE_OF[kind];
+  const undue = { dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
+  const isNone = sql`kind = ${kind} AND ${unit.dialect.isAmong(states.id, ids)} AND ${states.dirty} < ${number}
+    AND NOT EXISTS (SELECT 1 FROM ${rows} r WHERE r.id = ${states.id} AND r.deleted_at IS NULL)`;
+  // Other ids in its events were not found either.
+  const none = { ...undue, ...UNREAD, error: null, searched: states.dirty };
+  const settled = await idsOf(unit, sql`${update(states, none, isNone)} RETURNING id`);
+  if (settled.length === 0) return;
+  // A tombstone stays.
+  await unit.change(
+    update(rows, { unverifiedSince: null, shown: null }, unit.dialect.isAmong(rows.id, settled)),
+  );
+  await resolveRecords(unit, kind, settled, nowIso);
+}
+
 export async function countOf(from: Sql, kind: Kind, what: 'live' | 'known'): Promise<number> {
-  const count = sql`SELECT ${sql.identifier(what)} FROM record_counts WHERE kind = ${kind}`;
-  return (await singleValue<number>(from, count)) ?? 0;
+  const rows = TABLE_OF[kind];
+  const count =
+    what === 'known'
+      ? sql`SELECT count(*) FROM record_state WHERE kind = ${kind}`
+      : // The smallest index counts all rows, and that of the deleted counts those.
+        sql`SELECT (SELECT count(*) FROM ${rows}) - (SELECT count(*) FROM ${rows} WHERE deleted_at IS NOT NULL)`;
+  return (await singleValue<number>(from, count))!;
 }
 
 /** Returns how many ids were new. */
@@ -205,6 +208,9 @@ async function isServed(unit: Unit, now: Now): Promise<boolean> {
 async function clampToClock(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
   const { dirtyAt, firstDirtyAt, missingSince } = states;
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at > ${steady}`));
+  await unit.change(
+    update(states, { earlyAt: null, movedAt: null }, sql`early_at > ${steady} OR moved_at > ${steady}`),
+  );
   const noLaterThan = (column: Column, latest: number) =>
     sql`CASE WHEN ${column} > ${latest} THEN ${latest} ELSE ${column} END`;
   const back = {
@@ -223,12 +229,12 @@ async function restartClocks(unit: Unit, { steady }: Now, { settleMs }: DirtyTim
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at IS NOT NULL`));
   // What events have shown, and no read covers, counts as shown now.
   for (const table of Object.values(TABLE_OF)) {
-    const shown = unit.dialect.withEach(table.shown, steady);
+    const shown = unit.dialect.withEach(table.shown, 'at', steady);
     await unit.change(update(table, { shown }, sql`unverified_since IS NOT NULL AND shown IS NOT NULL`));
   }
   const isWaiting = sql`coverable_at IS NOT NULL AND resolved_at IS NULL`;
-  await unit.change(update(gaps, { coverableAt: Math.ceil(steady + settleMs) }, isWaiting));
+  await unit.change(update(problems, { coverableAt: Math.ceil(steady + settleMs) }, isWaiting));
   const dueAt = sql`CASE WHEN ${states.dueAt} <= ${DUE_ASKED} THEN ${states.dueAt} ELSE ${steady + settleMs} END`;
-  const dirty = { dirtyAt: steady, firstDirtyAt: steady, dueAt };
+  const dirty = { dirtyAt: steady, firstDirtyAt: steady, dueAt, earlyAt: null, movedAt: null };
   return await unit.change(update(states, { ...dirty, ...UNREAD }, sql`unverified_since IS NOT NULL`));
 }

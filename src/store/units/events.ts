@@ -17,7 +17,7 @@ import { senderOf } from '../../platform/addresses.ts';
 import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { CONFLICTING, type EventState } from '../reports.ts';
-import { events, quarantine, rejections, trimmedEvents } from '../schema.ts';
+import { events, rejections, trimmedEvents } from '../schema.ts';
 import type {
   AcceptOutcome,
   CountedRejection,
@@ -30,20 +30,20 @@ import type {
   UnusableDelivery,
 } from '../values.ts';
 import { learnedPointers } from './backfill.ts';
+import { IS_WAITING, problemsOfDelivery, resolveDismissed, resolveSettled } from './delivery-problems.ts';
+import { rejectionNumber } from './delivery-search.ts';
 import { makeKnown } from './due.ts';
-import { gapOf, openGap, resolveGap, resolveRecords, resolveReleased, resolveSettled } from './gaps.ts';
+import { endProblem, openProblem, resolveRecords } from './problems.ts';
 import { applyAll, type Engine, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
+import { reading } from './reading.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
-import { insertInto, iso, sql, tally, update } from './sql.ts';
+import { firstRow, insertInto, iso, sql, update } from './sql.ts';
 import { TRIMMED_UNSEARCHED, trimBodiesAgainFrom } from './upkeep.ts';
 
-/** Rejections kept for each reason. Six reasons can have bodies, of 16 KB at most: 49 MB if all are full. */
+/** Rejected deliveries kept for each reason. Six reasons can have bodies, of 16 KB at most: 49 MB if all are full. */
 export const REJECTIONS_KEPT = 500;
 
-/** Duplicates kept: more than a sender's retries of a bad day. A row is about 150 bytes. */
-export const DUPLICATES_KEPT = 10_000;
-
-type StoredEvent = Omit<PendingEvent, 'kind' | 'receivedWall' | 'owner'> & {
+type StoredEvent = Omit<PendingEvent, 'kind' | 'receivedWall'> & {
   /** Null: its type belongs to no known family, so it was ignored. */
   kind: Kind | null;
   receivedAt: string;
@@ -56,6 +56,28 @@ export function createEventVerbs(database: Database, engine: Engine) {
     const failed = { attempts: sql`${events.attempts} + 1`, error, processedAt };
     return to.change(update(events, failed, sql`id = ${id} AND state = 'failed'`));
   };
+
+  async function take(
+    unit: Unit,
+    arrived: readonly IncomingEvent[],
+    unusable: readonly UnusableDelivery[],
+    now: Now,
+    timing: DirtyTiming,
+    pointers: IdPointers,
+  ): Promise<AcceptOutcome[]> {
+    const numbers = await engine.insertNew(unit, arrived, now, timing);
+    for (const [nth, event] of arrived.entries())
+      if (numbers[nth] !== null && !waitsForProcessing(event))
+        await makeNamedKnown(unit, event, now, pointers);
+    const again = arrived.filter((_, nth) => numbers[nth] === null);
+    const conflicting = await noteRepeats(unit, again, iso(now.wall));
+    await keepUnusable(unit, engine.records, { conflicting, unusable }, now, timing, pointers);
+    return arrived.map((event, nth): AcceptOutcome => {
+      const seq = numbers[nth] ?? null;
+      if (seq !== null) return { status: 'accepted', seq };
+      return { status: 'duplicate', conflicting: conflicting.includes(event) };
+    });
+  }
 
   return {
     /** Outcomes are in the order of `events`. Assessments that are named in events without processing become known here. */
@@ -70,23 +92,24 @@ export function createEventVerbs(database: Database, engine: Engine) {
     ): Promise<AcceptOutcome[]> {
       const atOnce = unusable.length > 0 ? null : await engine.acceptNew(arrived, now, timing);
       if (atOnce !== null) return atOnce;
-      const outcomes = await database.transact(async (unit) => {
-        const numbers = await engine.insertNew(unit, arrived, now, timing);
-        for (const [nth, event] of arrived.entries())
-          if (numbers[nth] !== null && !waitsForProcessing(event))
-            await makeNamedKnown(unit, event, now, pointers);
-        const again = arrived.filter((_, nth) => numbers[nth] === null);
-        const conflicting = await noteRepeats(unit, again, iso(now.wall));
-        await keepUnusable(unit, engine.records, { conflicting, unusable }, now, timing, pointers);
-        return arrived.map((event, nth): AcceptOutcome => {
-          const seq = numbers[nth] ?? null;
-          if (seq !== null) return { status: 'accepted', seq };
-          return { status: 'duplicate', conflicting: conflicting.includes(event) };
-        });
-      });
-      engine.accepted(arrived, outcomes, now.wall);
-      return outcomes;
+      return await database.transact((unit) => take(unit, arrived, unusable, now, timing, pointers));
     },
+
+    /** Takes the events of a quarantined delivery after all, and settles it. Null: it does not wait for a person. */
+    acceptQuarantined: (
+      id: string,
+      arrived: readonly IncomingEvent[],
+      now: Now,
+      { timing, pointers }: Pick<ProvisionalRules, 'timing' | 'pointers'>,
+    ): Promise<AcceptOutcome[] | null> =>
+      database.transact(async (unit) => {
+        const nowIso = iso(now.wall);
+        const about = await settleQuarantined(unit, id, nowIso);
+        if (about === null) return null;
+        const outcomes = await take(unit, arrived, [], now, timing, pointers);
+        await resolveDismissed(unit, about.kind, about.recordId, nowIso, true);
+        return outcomes;
+      }),
 
     /**
      * Reads a failed event again, with these pointers and the learned ones. If it cannot be read, it stays failed. Also reads a processed
@@ -96,7 +119,6 @@ export function createEventVerbs(database: Database, engine: Engine) {
       const nowIso = iso(now.wall);
       try {
         return await database.transact(async (unit): Promise<RetryOutcome> => {
-          engine.forgetRecords();
           const [row] = await unit.query<StoredEvent>(
             sql`SELECT seq, id, type, created, created_ms AS "createdMs", kind, record_id AS "recordId", body, attempts,
                 received_at AS "receivedAt", state
@@ -119,11 +141,10 @@ export function createEventVerbs(database: Database, engine: Engine) {
           }
           const again = { state: 'pending', attempts: 0, nextAttemptAt: null };
           unit.send(update(events, again, sql`seq = ${stored.seq}`));
-          tally(unit, { [state]: -1, pending: 1 });
           // Without a record, so that `applyAll` uses the learned pointers too, and marks the record dirty.
-          const event = { ...stored, kind, recordId: null, receivedWall: Date.parse(receivedAt), owner: '' };
+          const event = { ...stored, kind, recordId: null, receivedWall: Date.parse(receivedAt) };
           const batch = { engine, unit, records: new Map(), rules, now };
-          await applyAll(batch, [readEvent(engine, event, rules.pointers)]);
+          await applyAll(batch, [readEvent(event, rules.pointers)]);
           await trimBodiesAgainFrom(unit, stored.seq);
           await resolveSettled(unit, kind, stored.recordId, nowIso);
           if (stored.recordId !== null) await forgetUnnamed(unit, kind, stored.recordId, nowIso);
@@ -138,55 +159,41 @@ export function createEventVerbs(database: Database, engine: Engine) {
     },
 
     /** Failed events that name no record, in number order, after the number `after`. */
-    failedWithoutRecord: (after: number, limit: number): Promise<UnreadEvent[]> =>
-      database.sql.query<UnreadEvent>(
-        sql`SELECT seq, id, type, kind, attempts, body FROM events${database.sql.dialect.indexedBy('events_failed')}
+    failedWithoutRecord: reading(
+      (after: number, limit: number): Promise<UnreadEvent[]> =>
+        database.sql.query<UnreadEvent>(
+          sql`SELECT seq, id, type, kind, attempts, body FROM events${database.sql.dialect.indexedBy('events_failed')}
           WHERE state = 'failed' AND record_id IS NULL AND body IS NOT NULL AND seq > ${after}
           ORDER BY seq LIMIT ${limit}`,
-      ),
+        ),
+    ),
 
-    /** False: there is no pending or failed event with this id. */
-    async discardEvent(id: string, now: Now): Promise<boolean> {
+    /**
+     * Gives up a pending or failed event, or a quarantined delivery (`rejection:N`). The record of the latter becomes dirty, so that the API
+     * is asked; of what no list shows, a person settles with it what it was about. False: nothing like that has this id.
+     */
+    async dismissDelivery(id: string, now: Now, timing: DirtyTiming): Promise<boolean> {
       const nowIso = iso(now.wall);
       return await database.transact(async (unit) => {
         const [event] = await unit.query<
           Pick<PendingEvent, 'seq' | 'kind' | 'recordId'> & { state: EventState }
         >(
-          sql`SELECT seq, state, kind, record_id AS "recordId" FROM events
-            WHERE id = ${id} AND state IN ('failed', 'pending') ${unit.dialect.forUpdate}`,
+          sql`SELECT seq, state, kind, record_id AS "recordId" FROM events WHERE id = ${id} ${unit.dialect.forUpdate}`,
         );
-        if (event === undefined) return false;
-        const discarded = { state: 'discarded', processedAt: nowIso, nextAttemptAt: null };
-        await unit.change(update(events, discarded, sql`seq = ${event.seq}`));
-        await trimBodiesAgainFrom(unit, event.seq);
-        await engine.revokeClaim(unit, event.seq);
-        tally(unit, { [event.state]: -1, discarded: 1 });
-        if (event.state === 'failed') await resolveSettled(unit, event.kind, event.recordId, nowIso);
-        return true;
-      });
-    },
-
-    /** Marks the delivery's record dirty, or opens a gap for its kind, so that the API is asked. */
-    async releaseQuarantined(id: number, now: Now, timing: DirtyTiming): Promise<boolean> {
-      const nowIso = iso(now.wall);
-      return await database.transact(async (unit) => {
-        const [row] = await unit.query<{ kind: Kind | null; recordId: string | null }>(
-          sql`${update(quarantine, { releasedAt: nowIso }, sql`id = ${id} AND released_at IS NULL`)}
-            RETURNING kind, record_id AS "recordId"`,
-        );
-        if (row === undefined) return false;
-        const { kind, recordId } = row;
-        if (kind !== null && recordId !== null) {
-          engine.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
-          // Of an assessment that the API does not know, no read would ever resolve the gap.
-          if (kind === 'risk_assessment') await resolveReleased(unit, kind, recordId, nowIso);
-        } else if (kind === 'risk_assessment') {
-          // Assessments have no list: only a person can settle this.
-          await resolveSettled(unit, kind, null, nowIso);
-        } else {
-          const gap = gapOf('unusable_delivery', kind, null);
-          await openGap(unit, gap, `quarantine ${id} released`, now, timing);
+        if (event !== undefined) {
+          if (event.state !== 'failed' && event.state !== 'pending') return false;
+          const dismissed = { state: 'dismissed', processedAt: nowIso, nextAttemptAt: null };
+          await unit.change(update(events, dismissed, sql`seq = ${event.seq}`));
+          await trimBodiesAgainFrom(unit, event.seq);
+          if (event.state === 'failed') await resolveSettled(unit, event.kind, event.recordId, nowIso);
+          return true;
         }
+        const about = await settleQuarantined(unit, id, nowIso);
+        if (about === null) return false;
+        const { kind, recordId } = about;
+        if (kind !== null && recordId !== null)
+          engine.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+        await resolveDismissed(unit, kind, recordId, nowIso);
         return true;
       });
     },
@@ -197,7 +204,8 @@ export function createEventVerbs(database: Database, engine: Engine) {
         for (const { wall, ...rejection } of rejected) {
           const network = senderOf(rejection.address);
           const named = namedIn(rejection.body);
-          unit.send(insertInto(rejections, { ...rejection, at: iso(wall), network, ...named }));
+          const row = { ...rejection, receivedAt: iso(wall), outcome: 'rejected', network, ...named };
+          unit.send(insertInto(rejections, row));
         }
         const reasons = [...new Set(rejected.map((rejection) => rejection.reason))];
         unit.send(
@@ -205,7 +213,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
             SELECT id FROM (
               SELECT id, row_number() OVER (PARTITION BY reason ORDER BY nth, id DESC) AS place FROM (
                 SELECT id, reason, row_number() OVER (PARTITION BY reason, network ORDER BY id DESC) AS nth
-                FROM rejections WHERE ${unit.dialect.isAmong(rejections.reason, reasons)}) AS senders) AS places
+                FROM rejections WHERE outcome = 'rejected' AND ${unit.dialect.isAmong(rejections.reason, reasons)}) AS senders) AS places
             WHERE place > ${REJECTIONS_KEPT})`,
         );
       });
@@ -245,27 +253,21 @@ async function noteRepeats(
     sql`UPDATE events SET deliveries = deliveries + CAST(given.times AS integer), last_delivered_at = ${dialect.instant(nowIso)}
       FROM ${counted} WHERE events.id = given.id`,
   );
-  const repeated = again
-    .filter((event) => !conflicting.includes(event))
-    .map(({ id, type, kind, recordId, address = null }) => ({
-      id,
-      type,
-      kind,
-      record_id: recordId,
-      address,
-    }));
-  if (repeated.length === 0) return conflicting;
-  unit.send(
-    sql`INSERT INTO duplicates (received_at, event_id, type, kind, record_id, address)
-      SELECT ${dialect.instant(nowIso)}, id, type, kind, record_id, address
-      FROM ${dialect.given(['id', 'type', 'kind', 'record_id', 'address'], repeated)}`,
-  );
-  unit.send(sql`DELETE FROM duplicates WHERE id <= (SELECT max(id) FROM duplicates) - ${DUPLICATES_KEPT}`);
   return conflicting;
 }
 
 function isContent({ contentHash, body }: Content, again: string): boolean {
   return body === again || contentHashOf(again) === (contentHash ?? contentHashOf(body ?? ''));
+}
+
+/** Nobody has to act on the quarantined delivery any more. Returns what it is about; null: nobody had to. */
+async function settleQuarantined(unit: Unit, id: string, dismissedAt: string) {
+  const number = rejectionNumber(id);
+  if (number === null) return null;
+  return await firstRow<{ kind: Kind | null; recordId: string | null }>(
+    unit,
+    sql`${update(rejections, { dismissedAt }, sql`id = ${number} AND ${IS_WAITING}`)} RETURNING kind, record_id AS "recordId"`,
+  );
 }
 
 /** Whether the event was processed, and neither the API nor an event has ever shown its record. */
@@ -275,21 +277,20 @@ async function hasUnshownRecord(unit: Unit, { kind, recordId, state }: StoredEve
   return record?.row === null;
 }
 
-/** Removes a record that the API has never shown and nothing names any more, and resolves its gaps. */
+/** Removes a record that the API has never shown and nothing names any more, and resolves its problems. */
 async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
-  const about = { table: 'events', kind, id, order: 'DESC', limit: 1 } as const;
-  if ((await unit.dialect.numbersOf(unit, about)).length > 0) return;
   const forgotten = await unit.change(
     sql`DELETE FROM record_state WHERE kind = ${kind} AND id = ${id} AND NOT returned AND searched > ${TRIMMED_UNSEARCHED}
+      AND NOT EXISTS (SELECT 1 FROM events WHERE record_id = ${id} AND kind = ${kind})
       AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id})
-      AND NOT EXISTS (SELECT 1 FROM quarantine WHERE released_at IS NULL AND kind = ${kind} AND record_id = ${id})`,
+      AND NOT EXISTS (SELECT 1 FROM rejections WHERE ${IS_WAITING} AND kind = ${kind} AND record_id = ${id})`,
   );
   if (forgotten === 0) return;
   await resolveRecords(unit, kind, [id], nowIso);
-  await resolveGap(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
+  await endProblem(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }
 
-/** Puts deliveries that are not accepted as events into quarantine, marks their records dirty, and opens gaps. */
+/** Keeps signed deliveries that are no usable events, as quarantined, marks their records dirty, and opens problems. */
 async function keepUnusable(
   unit: Unit,
   records: Pick<Records, 'dirty'>,
@@ -300,28 +301,39 @@ async function keepUnusable(
 ): Promise<void> {
   const keep = async (
     { reason, t, kind, recordId, address = null, body }: UnusableDelivery,
-    gapReason: 'unusable_delivery' | typeof CONFLICTING,
+    isConflicting: boolean,
     error: string,
   ) => {
     const bodySha256 = createHash('sha256').update(body).digest('hex');
-    const kept = { reason, t, kind, recordId, address, body, bodySha256, ...namedIn(body) };
-    unit.send(insertInto(quarantine, { receivedAt: iso(now.wall), ...kept }));
+    const kept = {
+      reason,
+      t,
+      kind,
+      recordId,
+      address,
+      body,
+      bytes: body.length,
+      bodySha256,
+      ...namedIn(body),
+    };
+    unit.send(insertInto(rejections, { receivedAt: iso(now.wall), outcome: 'quarantined', ...kept }));
     if (kind !== null && recordId !== null)
       records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
     await makeNamedKnown(unit, { kind, body }, now, pointers);
-    await openGap(unit, gapOf(gapReason, kind, recordId), error, now, timing);
+    for (const problem of problemsOfDelivery(isConflicting, kind, recordId))
+      await openProblem(unit, problem, error, now, timing);
   };
   for (const event of conflicting) {
     const delivery = { ...event, reason: CONFLICTING, body: Buffer.from(event.body) };
     await keep(
       delivery,
-      CONFLICTING,
+      true,
       `the id ${event.id} was received before with other content; this one is in quarantine`,
     );
   }
   for (const delivery of unusable) {
     const reason = delivery.reason.replaceAll('_', ' ');
-    await keep(delivery, 'unusable_delivery', `a signed delivery is in quarantine: ${reason}`);
+    await keep(delivery, false, `a signed delivery is in quarantine: ${reason}`);
   }
 }
 

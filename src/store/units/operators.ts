@@ -2,7 +2,8 @@ import type { Database, Sql } from '../database.ts';
 import { AUDIT_ASKED, type TrafficReport } from '../reports.ts';
 import { audit, registrations, tokens, traffic } from '../schema.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
-import { EPOCH_FACT } from './gaps.ts';
+import { EPOCH_FACT } from './epoch.ts';
+import { reading } from './reading.ts';
 import {
   excluded,
   firstRow,
@@ -15,7 +16,6 @@ import {
   upsert,
   writeFact,
   writerOf,
-  writtenFact,
 } from './sql.ts';
 
 /** Audit, registrations, tokens, traffic and facts. */
@@ -63,7 +63,7 @@ export function createOperatorVerbs(database: Database) {
       }),
 
     /** Includes expired registrations that are not deleted yet. */
-    async listRegistrations(): Promise<StoredRegistration[]> {
+    listRegistrations: reading(async (): Promise<StoredRegistration[]> => {
       type Row = Omit<StoredRegistration, 'createdWall' | 'expiresWall'>;
       const rows = await statements.query<Row & { createdAt: string; expiresAt: string | null }>(
         sql`SELECT upstream_id AS "upstreamId", url, events, description, delivers, sealed_secret AS "sealedSecret",
@@ -77,9 +77,9 @@ export function createOperatorVerbs(database: Database) {
         createdWall: Date.parse(createdAt),
         expiresWall: expiresAt === null ? null : Date.parse(expiresAt),
       }));
-    },
+    }),
 
-    listSealed: (): Promise<SealedText[]> => statements.query<SealedText>(SEALED_TEXTS),
+    listSealed: reading((): Promise<SealedText[]> => statements.query<SealedText>(SEALED_TEXTS)),
 
     /** Replaces `present[n]` by `resealed[n]`. Writes nothing if the database has other texts by now, or if tokens are being renewed. */
     reseal: (
@@ -189,10 +189,8 @@ export function createOperatorVerbs(database: Database) {
     /** Null: never set. */
     readFact: (name: string): Promise<string | null> => readFact(statements, name),
 
-    writeFact: (name: string, value: string): Promise<void> => write(writtenFact(name, value)),
-
-    /** Writes the fact, unless it has this value: then somebody else has claimed it, and the result is false. */
-    claimFact: (name: string, value: string): Promise<boolean> =>
+    /** False: it has this value already, so somebody else has written it. */
+    writeFact: (name: string, value: string): Promise<boolean> =>
       database.transact(async (unit) => {
         if ((await readFact(unit, name)) === value) return false;
         await writeFact(unit, name, value);

@@ -2,37 +2,46 @@ import { isKnownType, type Kind } from '../../compliance/kinds.ts';
 import {
   type IdPointers,
   idFieldsOf,
-  type JsonObject,
+  payloadIn,
   recordIdIn,
   withLearned,
 } from '../../compliance/pointers.ts';
-import { DUE_BY_ID_ONLY, decideProvisional } from '../../mirror/decide.ts';
+import {
+  announcesDeletion,
+  DUE_BY_ID_ONLY,
+  decideProvisional,
+  type ProvisionalSettings,
+} from '../../mirror/decide.ts';
 import { type Reading, readPayload } from '../../mirror/merge.ts';
+import { describeError, MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { events as eventTable } from '../schema.ts';
 import type {
   AcceptOutcome,
-  ClaimedEvent,
   DirtyTiming,
   IncomingEvent,
+  NamedEvent,
   Now,
   ProvisionalOutcome,
   ProvisionalRules,
 } from '../values.ts';
 import { learnedPointers } from './backfill.ts';
-import { gapOfFailed, openGap } from './gaps.ts';
+import { guardAnnounced, noteAnnounced } from './deletions.ts';
+import { problemOfFailed } from './delivery-problems.ts';
+import { openProblem } from './problems.ts';
 import {
   type Change,
   type Dirtied,
   keyOf,
   type LoadedRecord,
+  loadRecords,
   type Records,
   writeContent,
 } from './records.ts';
-import { createdIn, iso, singleValue, sql, tally, update } from './sql.ts';
+import { createdIn, iso, sql, update } from './sql.ts';
 
-/** A claimed event, with what only the store needs. */
-export interface PendingEvent extends ClaimedEvent {
+/** A pending event, with what only the store needs. */
+export interface PendingEvent extends NamedEvent {
   type: string;
   created: string;
   createdMs: number;
@@ -46,15 +55,13 @@ export interface PendingEvent extends ClaimedEvent {
 export const waitsForProcessing = (event: Pick<IncomingEvent, 'known' | 'kind' | 'recordId'>): boolean =>
   event.known || (event.kind !== null && event.recordId === null);
 
-/** A claim looks at this many times its limit of pending rows: a long queue of one record must not make it read the whole table. */
-export const CLAIM_SCAN_FACTOR = 4;
 /**
- * A claim ends with the event whose body brings the sum of the bodies to this size; on PostgreSQL also the records' rows count. A
- * batch is one transaction, for which others wait: one of 256 events of 0.9 MB took 37 s. 256 bodies of 16 KiB fit.
+ * A batch ends with the event whose body brings the sum of the bodies to this size. A batch is one transaction, for which others wait:
+ * one of 256 events of 0.9 MB took 37 s. 256 bodies of 16 KiB fit.
  */
-export const CLAIM_BYTES = 4_194_304;
+const BATCH_BYTES = 4_194_304;
 
-/** What each engine does in its own way, since here an event costs the most: storing it, claims, and saving a batch. */
+/** What each engine does in its own way, since here an event costs the most: storing it, and saving a batch. */
 export interface Engine {
   records: Records;
   /** The steady clock is the database's, so that instants stay valid when a process ends. */
@@ -68,15 +75,6 @@ export interface Engine {
     now: Now,
     timing: DirtyTiming,
   ): Promise<(number | null)[]>;
-  /** Called when the unit that accepted them is committed. */
-  accepted(events: readonly IncomingEvent[], outcomes: readonly AcceptOutcome[], receivedWall: number): void;
-  payloadOf(event: PendingEvent): JsonObject;
-  /** The whole events behind these claims; on SQLite without those whose claims are lost. */
-  claimed(events: readonly ClaimedEvent[]): readonly PendingEvent[];
-  /** Like `loadRecords`, but takes records from memory where the engine keeps them. */
-  recall(sql: Sql, kind: Kind, ids: Iterable<string>): Promise<Map<string, LoadedRecord>>;
-  /** Drops the records kept in memory, since a unit changes records in another way. */
-  forgetRecords(): void;
   /** Like `records.save`, but saves only those states that are new. */
   saveProvisional(
     unit: Unit,
@@ -86,12 +84,6 @@ export interface Engine {
   ): void;
   /** Ends the processing of pending events in the same way, with one statement for all. */
   finish(unit: Unit, seqs: readonly number[], end: Finished, nowIso: string): void;
-  /** Returns the events whose claims are not lost. Those claims end with this unit. */
-  finishClaims<T extends ClaimedEvent>(sql: Sql, events: readonly T[]): Promise<T[]>;
-  /** Called when the unit that finished them is committed. */
-  claimsFinished(events: readonly ClaimedEvent[]): void;
-  /** Ends the claim of an event, whoever has it: that owner then skips the event. */
-  revokeClaim(sql: Sql, seq: number): Promise<void>;
 }
 
 export interface Finished {
@@ -101,61 +93,130 @@ export interface Finished {
   soughtFrom: string | null;
 }
 
-/** Claimed events are shown in the mirror, deferred, or failed. */
+/** How one turn of the worker goes. */
+export interface Turn {
+  /** The most events in it. */
+  limit: number;
+  rules: ProvisionalRules;
+  /** After the first failure of ours, the second, and so on; after one more the event fails. Milliseconds. */
+  retryDelaysMs: readonly number[];
+}
+
+/** What became of the events of a turn. */
+export interface Processed {
+  outcomes: ProvisionalOutcome[];
+  /** Those on which our own code failed. `delayMs` null: the event has failed. */
+  deferred: { event: NamedEvent; error: string; delayMs: number | null }[];
+  /** More events may be due. */
+  isFull: boolean;
+}
+
+/** Pending events are shown in the mirror, deferred, or failed. */
 export function createProcessingVerbs(database: Database, engine: Engine) {
+  /** The next events that are due, in number order. In a transaction, where PostgreSQL's plan is the index whatever the statistics say. */
+  async function nextPending(limit: number, now: Now) {
+    type Row = Omit<PendingEvent, 'receivedWall'> & { received_at: string };
+    const { rows, isFull } = await database.transactApart(null, (to) =>
+      to.page<Row>(
+        sql`SELECT seq, id, type, created, created_ms AS "createdMs", kind, record_id AS "recordId", received_at, attempts, body
+          FROM events WHERE state = 'pending'
+            AND (next_attempt_at IS NULL OR next_attempt_at <= ${to.dialect.instant(iso(now.wall))}) ORDER BY seq`,
+        [eventTable.body],
+        limit,
+        BATCH_BYTES,
+      ),
+    );
+    const events = rows.map(({ received_at, ...event }) => ({
+      ...event,
+      receivedWall: Date.parse(received_at),
+    }));
+    return { events, isFull };
+  }
+
+  /** Shows the events in their rows and finishes each, in one unit. An operator may have dismissed some meanwhile: those are left out. */
+  async function show(
+    events: readonly PendingEvent[],
+    rules: ProvisionalRules,
+    now: Now,
+  ): Promise<ProvisionalOutcome[]> {
+    const read = events.map((event) => readEvent(event, rules.pointers));
+    const seqs = events.map(({ seq }) => seq);
+    const shown = await database.transact(
+      async (unit, [pending, records]: [Set<number>, Map<string, LoadedRecord>]) => {
+        const ours = read.filter(({ event }) => pending.has(event.seq));
+        return await applyAll({ engine, unit, records, rules, now }, ours);
+      },
+      (to) => Promise.all([stillPending(to, seqs), loadAll(to, read)]),
+      true,
+    );
+    return shown.map(({ event, ...outcome }) => ({ event: nameOf(event), ...outcome }));
+  }
+
+  /** After an error of ours: the event is tried again later, or fails after the last delay. */
+  async function defer(
+    event: PendingEvent,
+    error: string,
+    delayMs: number | null,
+    { timing }: ProvisionalRules,
+    now: Now,
+  ): Promise<void> {
+    await database.transact(async (unit) => {
+      const nextAttemptAt = delayMs === null ? null : iso(now.wall + delayMs);
+      const failed = delayMs === null ? { state: 'failed', processedAt: iso(now.wall) } : {};
+      const deferred = { attempts: sql`${eventTable.attempts} + 1`, nextAttemptAt, error, ...failed };
+      const isOurs = sql`seq = ${event.seq} AND state = 'pending'`;
+      if ((await unit.change(update(eventTable, deferred, isOurs))) === 0 || delayMs !== null) return;
+      await askAboutFailed(engine, unit, [{ event, error }], now, timing);
+    });
+  }
+
   return {
-    /** Shows claimed events in the rows, and marks each as processed, ignored or failed, in one transaction. Skips lost claims. */
-    async applyEvents(
-      claimed: readonly ClaimedEvent[],
-      rules: ProvisionalRules,
-      now: Now,
-    ): Promise<ProvisionalOutcome[]> {
-      const events = engine.claimed(claimed);
-      if (events.length === 0) return [];
-      const read = events.map((event) => readEvent(engine, event, rules.pointers));
-      const outcomes = await database.transact(
-        async (unit, [record, records]: [ClaimedEvent[], Map<string, LoadedRecord>]) => {
-          const mine = new Set<ClaimedEvent>(record);
-          const ours = read.filter(({ event }) => mine.has(event));
-          return await applyAll({ engine, unit, records, rules, now }, ours);
-        },
-        (to) => Promise.all([engine.finishClaims(to, events), recallAll(engine, to, read)]),
-        true,
-      );
-      engine.claimsFinished(outcomes.map(({ event }) => event));
-      return outcomes;
-    },
-
-    /** After an error of ours: the event is tried again at `retryAtMs` (steady). Null: it fails. */
-    async deferEvent(
-      { event, retryAtMs, error }: { event: ClaimedEvent; retryAtMs: number | null; error: string },
-      now: Now,
-      timing: DirtyTiming,
-    ): Promise<void> {
-      const finished = await database.transact(async (unit) => {
-        const mine = await engine.finishClaims(unit, [event]);
-        if (mine.length === 0) return mine;
-        const nextAttemptAt = retryAtMs === null ? null : iso(now.wall + Math.max(0, retryAtMs - now.steady));
-        const failed = retryAtMs === null ? { state: 'failed', processedAt: iso(now.wall) } : {};
-        const deferred = { attempts: sql`${eventTable.attempts} + 1`, nextAttemptAt, error, ...failed };
-        unit.send(update(eventTable, deferred, sql`seq = ${event.seq} AND state = 'pending'`));
-        if (retryAtMs !== null) return mine;
-        tally(unit, { pending: -1, failed: 1 });
-        await askAboutFailed(engine, unit, [{ event, error }], now, timing);
-        return mine;
-      });
-      engine.claimsFinished(finished);
-    },
-
-    /** When the next deferred event is due. */
-    async nextAttemptWall(): Promise<number | null> {
-      const at = await singleValue<string>(
-        database.sql,
-        sql`SELECT min(next_attempt_at) FROM events WHERE state = 'pending' AND next_attempt_at IS NOT NULL`,
-      );
-      return at === null ? null : Date.parse(at);
+    /**
+     * Shows the next due events in their rows, and marks each as processed, ignored or failed. Usually this is one unit. An event that
+     * breaks it is found by halving: each half is a unit of its own, and the event alone is deferred.
+     */
+    async processPending({ limit, rules, retryDelaysMs }: Turn, now: Now): Promise<Processed> {
+      const { events, isFull } = await nextPending(limit, now);
+      const processed: Processed = { outcomes: [], deferred: [], isFull };
+      async function showOrHalve(some: readonly PendingEvent[]): Promise<void> {
+        try {
+          processed.outcomes.push(...(await show(some, rules, now)));
+        } catch (failure) {
+          // The database failed, or another process is the worker now: no event is at fault.
+          if (failure instanceof MirrorError) throw failure;
+          const [event, ...others] = some;
+          if (others.length > 0) {
+            const half = Math.ceil(some.length / 2);
+            await showOrHalve(some.slice(0, half));
+            await showOrHalve(some.slice(half));
+          } else if (event !== undefined) {
+            const error = describeError(failure);
+            const delayMs = retryDelaysMs[event.attempts] ?? null;
+            await defer(event, error, delayMs, rules, now);
+            processed.deferred.push({ event: nameOf(event), error, delayMs });
+          }
+        }
+      }
+      if (events.length > 0) await showOrHalve(events);
+      return processed;
     },
   };
+}
+
+const nameOf = ({ seq, id, kind, recordId, receivedWall, attempts }: NamedEvent): NamedEvent => ({
+  seq,
+  id,
+  kind,
+  recordId,
+  receivedWall,
+  attempts,
+});
+
+async function stillPending(to: Sql, seqs: readonly number[]): Promise<Set<number>> {
+  const rows = await to.query<{ seq: number }>(
+    sql`SELECT seq FROM events WHERE ${to.dialect.isAmong(eventTable.seq, seqs)} AND state = 'pending'`,
+  );
+  return new Set(rows.map(({ seq }) => seq));
 }
 
 /** An event, and what its payload says. */
@@ -166,16 +227,12 @@ interface ReadEvent {
   pointers: IdPointers;
 }
 
-export function readEvent(engine: Engine, event: PendingEvent, pointers: IdPointers): ReadEvent {
-  return { event, reading: readPayload(event.kind, engine.payloadOf(event), pointers), pointers };
+export function readEvent(event: PendingEvent, pointers: IdPointers): ReadEvent {
+  return { event, reading: readPayload(event.kind, payloadIn(event.body), pointers), pointers };
 }
 
 /** Loads every record that the events are about, or name. */
-async function recallAll(
-  engine: Engine,
-  sql: Sql,
-  read: readonly ReadEvent[],
-): Promise<Map<string, LoadedRecord>> {
+async function loadAll(sql: Sql, read: readonly ReadEvent[]): Promise<Map<string, LoadedRecord>> {
   const wanted = new Map<Kind, Set<string>>();
   const want = (kind: Kind, id: string) => {
     const ids = wanted.get(kind);
@@ -186,9 +243,9 @@ async function recallAll(
     if (event.recordId !== null) want(event.kind, event.recordId);
     for (const id of reading.assessments) want('risk_assessment', id);
   }
-  const recalled = await Promise.all([...wanted].map(([kind, ids]) => engine.recall(sql, kind, ids)));
+  const loaded = await Promise.all([...wanted].map(([kind, ids]) => loadRecords(sql, kind, ids)));
   const records = new Map<string, LoadedRecord>();
-  for (const ofKind of recalled) {
+  for (const ofKind of loaded) {
     for (const record of ofKind.values()) records.set(keyOf(record.kind, record.id), record);
   }
   return records;
@@ -209,13 +266,14 @@ export async function applyAll(batch: Batch, read: readonly ReadEvent[]): Promis
   if (read.length === 0) return [];
   const { engine, unit, rules, now } = batch;
   const all = await readWithLearnedPointers(batch, read);
-  const shown: Shown = { touched: new Set(), changes: [], nowIso: iso(now.wall) };
+  const announced = announcedIn(all, batch);
+  const waiting = await guardAnnounced(unit, announced, rules.guardPercent, now);
+  const shown: Shown = { touched: new Set(), changes: [], nowIso: iso(now.wall), waiting };
   const { touched, changes, nowIso } = shown;
   const outcomes = all.map((one) => applyOne(one, batch, shown));
   engine.saveProvisional(unit, touched, changes, nowIso);
-  const moves = { processed: 0, ignored: 0, failed: 0 };
+  await noteAnnounced(unit, announced, now);
   for (const [state, ended] of Map.groupBy(outcomes, stateAfter)) {
-    moves[state] = ended.length;
     if (state === 'failed') {
       for (const result of ended) {
         const end = { state, error: result.error, soughtFrom: soughtFrom(result, rules, now) };
@@ -226,14 +284,13 @@ export async function applyAll(batch: Batch, read: readonly ReadEvent[]): Promis
     const seqs = ended.map(({ event }) => event.seq);
     engine.finish(unit, seqs, { state, error: null, soughtFrom: null }, nowIso);
   }
-  tally(unit, { ...moves, pending: -outcomes.length });
   // Only after the records' states are saved, which would undo the dirty marks.
   const failed = outcomes.filter(({ outcome }) => outcome === 'failed');
   await askAboutFailed(engine, unit, failed, now, rules.timing);
   return outcomes;
 }
 
-/** Marks the records of failed events dirty and opens gaps, so that the API is asked. */
+/** Marks the records of failed events dirty and opens problems, so that the API is asked. */
 async function askAboutFailed(
   { records }: Engine,
   unit: Unit,
@@ -247,8 +304,9 @@ async function askAboutFailed(
   );
   records.dirty(unit, dirtied, now, timing);
   for (const { event, error } of failed) {
-    const gap = gapOfFailed(event.kind, event.recordId);
-    await openGap(unit, gap, `event ${event.id}: ${error}`, now, timing);
+    const problem = problemOfFailed(event.kind, event.recordId);
+    const stays = event.recordId === null ? event.id : undefined;
+    await openProblem(unit, problem, `event ${event.id}: ${error}`, now, { ...timing, stays });
   }
 }
 
@@ -281,11 +339,11 @@ async function readWithLearnedPointers(
   const dirtied: Dirtied[] = [];
   for (const one of nameless) {
     const { kind, seq } = one.event;
-    const recordId = recordIdIn(engine.payloadOf(one.event), kind, pointers);
+    const recordId = recordIdIn(payloadIn(one.event.body), kind, pointers);
     if (recordId === null) continue;
     unit.send(update(eventTable, { recordId }, sql`seq = ${seq}`));
     dirtied.push({ kind, id: recordId, number: unit.numbers.next() });
-    again.set(one, readEvent(engine, { ...one.event, recordId }, pointers));
+    again.set(one, readEvent({ ...one.event, recordId }, pointers));
   }
   if (again.size === 0) return read;
   engine.records.dirty(unit, dirtied, now, rules.timing);
@@ -296,8 +354,7 @@ async function readWithLearnedPointers(
       sql`UPDATE record_state SET searched = ${seq - 1} WHERE kind = ${kind} AND id = ${recordId} AND searched >= ${seq}`,
     );
   }
-  engine.forgetRecords();
-  for (const [key, record] of await recallAll(engine, unit, [...again.values()])) records.set(key, record);
+  for (const [key, record] of await loadAll(unit, [...again.values()])) records.set(key, record);
   return read.map((one) => again.get(one) ?? one);
 }
 
@@ -308,12 +365,40 @@ interface Shown {
   touched: Set<LoadedRecord>;
   changes: Change[];
   nowIso: string;
+  /** Their deletions wait for a person. */
+  waiting: ReadonlySet<LoadedRecord>;
 }
+
+/** The living records whose deletion these events announce. Those of one batch are judged together. */
+function announcedIn(read: readonly ReadEvent[], { records, rules }: Batch): LoadedRecord[] {
+  const announced = read.flatMap(({ event, reading, pointers }) => {
+    const record = event.recordId === null ? undefined : records.get(keyOf(event.kind, event.recordId));
+    if (record === undefined || !reading.usable) return [];
+    return announcesDeletion(event, heldOf(record), settingsOf(rules, pointers)) ? [record] : [];
+  });
+  return [...new Set(announced)];
+}
+
+const heldOf = ({ state, row }: LoadedRecord) => ({
+  state,
+  row,
+  verifiedWall: row?.verifiedAt ? Date.parse(row.verifiedAt) : null,
+});
+
+const settingsOf = (
+  { eventsOnly, toleranceMs }: ProvisionalRules,
+  pointers: IdPointers,
+): ProvisionalSettings => ({
+  eventsOnly,
+  toleranceMs,
+  idFields: idFieldsOf(pointers),
+  pointers,
+});
 
 function applyOne(
   { event, reading, pointers }: ReadEvent,
   { records, rules, now, unit }: Batch,
-  { touched, changes, nowIso }: Shown,
+  { touched, changes, nowIso, waiting }: Shown,
 ): AppliedEvent {
   const { kind, recordId } = event;
   // The assessments that an event names become known, even if the event itself cannot be used.
@@ -336,16 +421,16 @@ function applyOne(
   // A usable payload names a record, and the event has its id by now.
   const record = records.get(keyOf(kind, recordId!))!;
   touched.add(record);
-  const verifiedAt = record.row?.verifiedAt;
   const decision = decideProvisional(
     { ...event, kind, content: reading.content, shows: reading.shows },
-    { state: record.state, row: record.row, verifiedWall: verifiedAt ? Date.parse(verifiedAt) : null },
-    { eventsOnly: rules.eventsOnly, toleranceMs: rules.toleranceMs, idFields: idFieldsOf(pointers) },
+    heldOf(record),
+    { ...settingsOf(rules, pointers), deletionWaits: waiting.has(record) },
     nowIso,
   );
   record.state = decision.state;
   if (decision.row !== null && decision.change !== null) {
-    const context = { cause: `event:${event.id}`, nowIso, numbers: unit.numbers };
+    const cause = { cause: 'event', causeId: event.id } as const;
+    const context = { cause, nowIso, numbers: unit.numbers };
     changes.push(writeContent(record, decision.row, decision.change, context));
   }
   if (record.row !== null) {

@@ -1,215 +1,149 @@
 import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import { type JsonObject, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
-import type { Sql } from '../database.ts';
+import type { Dialect, Sql } from '../database.ts';
 import {
-  NAMES_LOOKED_AT,
-  type Paging,
-  RECORDS_LOOKED_AT,
   type RecordFilter,
-  type RecordOrder,
   type RecordPage,
   type RecordPaging,
   type RecordReport,
   recordColumns,
   type ShownRecord,
-  STATUS_COUNT_MAX,
-  type StatusCount,
 } from '../reports.ts';
-import { type Column, changes, type SQL, recordState as states } from '../schema.ts';
-import { type IndexScan, scanPage } from './lists.ts';
+import { type SQL, recordState as states } from '../schema.ts';
+import type { FieldType } from '../values.ts';
 import { isRecord, TABLE_OF, tableName } from './records.ts';
-import { allOf, columnsAs, firstRow, LAST, limitOf, singleValue, sql } from './sql.ts';
+import { allOf, firstRow, LAST, limitOf, singleValue, sql } from './sql.ts';
+import { trimmedChanges } from './upkeep.ts';
 
 /** At most this many statuses of a kind are listed: nobody chooses from a longer list. */
 const STATUSES_LISTED = 50;
 
-/** A scan of one index. A page looks at a bounded number of its rows. */
-interface Lane extends Omit<IndexScan, 'rows'> {
-  /** The rows after this place; null: all. */
-  rowsAfter(place: string | null): Promise<SQL>;
-  recordId: Column;
-  fits: SQL;
-  /** `fits` needs only the index. */
-  inIndex?: boolean;
-  /** A row's place as the cursor has it. Default: `place`. */
-  placeOf?(place: string, reach: string): string;
-}
+/** A number that JavaScript would round, as text; otherwise null. */
+const tooLarge = (name: SQL) =>
+  sql`CASE WHEN ${name} > ${Number.MAX_SAFE_INTEGER} OR ${name} < ${Number.MIN_SAFE_INTEGER} THEN CAST(${name} AS text) END`;
+/** A column is never called so: names have no capitals. */
+const largeName = (nth: number) => `LARGE_${nth}`;
+
+const isTime = (type: FieldType) => type === 'date' || type === 'timestamp' || type === 'instant';
 
 /** Records, and the statuses that they have. */
 export function createRecordSearch(to: Sql) {
   return {
-    /**
-     * A page looks at a bounded number of rows of an index, and says how far it came. A search has three lanes, one after another: ids that
-     * begin with the text, names that begin with it, and names that contain it. The cursor is the lane's number and a place in the lane.
-     */
+    /** The cursor is the last record's id, or in the order of changes the number of its last change. */
     async listRecords(kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage> {
-      const limit = limitOf(paging);
-      const lanes = lanesOf(to, kind, filter, paging.order ?? 'id');
-      const [, first = '0', from = null] = /^(\d)\.(.*)$/s.exec(paging.after ?? '') ?? [];
-      const ids: string[] = [];
-      /** For each id the cursor of a page that would end with it. */
-      const nexts: string[] = [];
-      let place = from;
-      for (let at = Number(first); at < lanes.length; at += 1) {
-        const lane = lanes[at]!;
-        const lookAt = paging.lookAt ?? (lane.inIndex ? NAMES_LOOKED_AT : RECORDS_LOOKED_AT);
-        const scan = { ...lane, rows: await lane.rowsAfter(place) };
-        const what = { selected: columnsAs({ id: lane.recordId }), fits: lane.fits };
-        const bounds = { limit: limit - ids.length, lookAt };
-        const { items, places, isFull, end } = await scanPage<{ id: string }>(to, scan, what, bounds);
-        ids.push(...items.map(({ id }) => id));
-        const cursorOf = (row: { place: string; reach: string }) =>
-          `${at}.${lane.placeOf?.(row.place, row.reach) ?? row.place}`;
-        nexts.push(...places.map(cursorOf));
-        if (end !== null) return await pageWith(cursorOf(end), isFull ? null : end.reach);
-        place = null;
-      }
-      return await pageWith(null, null);
+      const rows = filter.at === undefined ? sql`${TABLE_OF[kind]}` : asOf(to.dialect, kind, filter.at);
+      const { order = 'id', after } = paging;
+      // In the order of changes each record is found once: by the change that wrote its content.
+      const [from, key, isBehind, direction] =
+        order === 'id'
+          ? [sql`${rows} AS r`, sql`r.id`, sql`r.id > ${after ?? ''}`, sql`ASC`]
+          : [
+              sql`changes AS c JOIN ${rows} AS r ON r.id = c.record_id AND r.change_seq = c.seq`,
+              sql`c.seq`,
+              sql`c.kind = ${kind} AND c.seq < ${Number(after ?? Number.MAX_SAFE_INTEGER)}`,
+              sql`DESC`,
+            ];
+      const statement = sql`SELECT ${ofRow(kind)}, ${key} AS place FROM ${from}
+        WHERE ${isBehind} AND ${allOf(conditionsOf(to.dialect, filter))} ORDER BY ${key} ${direction}`;
+      const page = await to.page<RecordReport & { place: string | number }>(
+        statement,
+        [TABLE_OF[kind].data],
+        limitOf(paging),
+      );
+      const items = page.rows.map(({ place, ...row }) => reportOf(to, row));
+      return { items, next: page.isFull ? String(page.rows.at(-1)!.place) : null };
+    },
 
-      async function pageWith(next: string | null, searched_to: string | null): Promise<RecordPage> {
-        const statement = sql`SELECT ${columns(kind)} FROM ${to.dialect.listed(ids)} JOIN ${TABLE_OF[kind]} USING (id) ORDER BY nth`;
-        const { items } = await pageOf(to, kind, statement, ids.length);
-        const ended = nexts[items.length - 1];
-        return items.length < ids.length && ended !== undefined
-          ? { items, next: ended, searched_to: null }
-          : { items, next, searched_to };
-      }
+    /** When the oldest version is from that is kept of every record; null: there is none yet. ISO 8601. */
+    async historyBegins(): Promise<string | null> {
+      const trimmed = await trimmedChanges(to);
+      return trimmed?.at ?? (await singleValue<string>(to, sql`SELECT min(at) FROM changes`));
     },
 
     async showRecord(kind: Kind, id: string): Promise<ShownRecord | null> {
       const row = await firstRow<ShownRecord>(
         to,
-        sql`SELECT ${columns(kind)}, (SELECT error FROM ${states} WHERE ${isRecord(kind, id)}) AS read_error
-          FROM ${TABLE_OF[kind]} WHERE id = ${id}`,
+        sql`SELECT ${ofRow(kind)}, (SELECT error FROM ${states} WHERE ${isRecord(kind, id)}) AS read_error
+          FROM ${TABLE_OF[kind]} AS r WHERE id = ${id}`,
       );
       return row === null ? null : reportOf(to, row);
     },
 
-    /**
-     * The statuses that records of a kind have, in order, deleted ones included, and how many records have each. Without those of more
-     * bytes than a filter takes characters: they may have megabytes.
-     */
-    listStatuses(kind: Kind): Promise<StatusCount[]> {
-      const rows = TABLE_OF[kind];
-      const status = to.dialect.indexed(rows.status);
-      const counted = sql`SELECT 1 FROM ${rows} WHERE ${status} = listed.status LIMIT ${STATUS_COUNT_MAX}`;
-      return to.query<StatusCount>(
-        sql`WITH RECURSIVE listed (status) AS (
-            SELECT min(${status}) FROM ${rows} UNION ALL
-            SELECT (SELECT min(${status}) FROM ${rows} WHERE ${status} > listed.status) FROM listed
-              WHERE listed.status IS NOT NULL
-          )
-          SELECT status, (SELECT count(*) FROM (${counted}) AS counted) AS records
-          FROM (SELECT status FROM listed LIMIT ${STATUSES_LISTED}) AS listed
-          WHERE octet_length(status) <= ${MAX_ID_LENGTH}`,
+    /** The columns of the view `…_flat` that only this kind has, and their values for these ids; not of deleted records. */
+    async typedColumns(
+      kind: Kind,
+      ids: readonly string[],
+    ): Promise<{ columns: string[]; values: { [column: string]: unknown; id: string }[] }> {
+      const fields = await to.query<{ column: string; type: FieldType }>(
+        sql`SELECT "column", type FROM fields WHERE kind = ${kind} AND "column" IS NOT NULL ORDER BY position`,
       );
+      const selected = fields.flatMap(({ column, type }, nth) => {
+        const name = sql`${sql.identifier(column)}`;
+        if (type === 'number') return [name, sql`${tooLarge(name)} AS ${sql.identifier(largeName(nth))}`];
+        return [isTime(type) ? sql`${to.dialect.timeText(name, type)} AS ${name}` : name];
+      });
+      const values = await to.query<{ [column: string]: unknown; id: string }>(
+        sql`SELECT ${sql.join([sql`id`, ...selected], sql`, `)}
+          FROM ${sql.raw(`${tableName(kind)}_flat`)} JOIN ${to.dialect.listed(ids)} USING (id)`,
+      );
+      for (const row of values) {
+        for (const [nth, { column, type }] of fields.entries()) {
+          if (type !== 'number') continue;
+          row[column] = row[largeName(nth)] ?? row[column];
+          delete row[largeName(nth)];
+        }
+      }
+      const flags = fields.flatMap(({ column, type }) => (type === 'boolean' ? column : []));
+      // SQLite has no booleans.
+      for (const row of values) for (const name of flags) row[name] = row[name] === null ? null : !!row[name];
+      return { columns: fields.map(({ column }) => column), values };
+    },
+
+    /** The statuses that records of a kind have, deleted ones included. Without those that are longer than a filter may be. */
+    async listStatuses(kind: Kind): Promise<string[]> {
+      const listed = await to.query<{ status: string }>(
+        sql`SELECT DISTINCT status FROM ${TABLE_OF[kind]} WHERE octet_length(status) <= ${MAX_ID_LENGTH}
+          ORDER BY status LIMIT ${STATUSES_LISTED}`,
+      );
+      return listed.map(({ status }) => status);
     },
   };
 }
 
-/** All records of a kind, in the order of their ids. */
-export function recordsById(to: Sql, kind: Kind, paging: Paging) {
-  const rows = TABLE_OF[kind];
-  const behind = sql`${rows.id} > ${paging.after ?? ''}`;
-  const statement = sql`SELECT ${columns(kind)} FROM ${rows} WHERE ${behind} ORDER BY ${rows.id}`;
-  return pageOf(to, kind, statement, limitOf(paging));
-}
+/**
+ * The records as they were at an instant, in the form of their table. What is only known of the present is null. Not by the view: of
+ * a page, only the versions of its own records are looked for.
+ */
+const asOf = (dialect: Dialect, kind: Kind, at: string): SQL =>
+  sql`(SELECT r.id, c.name, ${kind === 'policy' ? sql`c.version, ` : sql``}c.status, c.data, r.first_seen_at, c.at AS synced_at,
+      ${dialect.instant(null)} AS verified_at, ${dialect.instant(null)} AS unverified_since,
+      CASE c.operation WHEN 'delete' THEN c.at END AS deleted_at, ${dialect.instant(null)} AS deletion_pending_since,
+      CAST(NULL AS text) AS last_event_id, ${dialect.instant(null)} AS last_event_at, c.cause, c.cause_id, c.seq AS change_seq
+    FROM ${TABLE_OF[kind]} r JOIN changes c ON c.seq =
+      (SELECT max(seq) FROM changes WHERE kind = ${kind} AND record_id = r.id AND at <= ${dialect.instant(at)}))`;
 
-function lanesOf(to: Sql, kind: Kind, filter: RecordFilter, order: RecordOrder): Lane[] {
-  const { dialect } = to;
-  const rows = TABLE_OF[kind];
-  const { id, name, status } = rows;
-  const { search, unverified, deleted, field } = filter;
-  const folded = dialect.folded(name);
-
-  const isId = sql`(${id} >= ${search ?? ''} AND ${id} < ${`${search ?? ''}${LAST}`})`;
-  const holds = dialect.holds(name, search ?? '');
-  const hasStatus = sql`${dialect.indexed(status)} = ${dialect.indexed(filter.status ?? '')}`;
-  const filters = [
-    filter.status === undefined ? null : hasStatus,
-    unverified === undefined
+function conditionsOf(
+  dialect: Dialect,
+  { search, status, unverified, deleted, deletion_pending, field, at }: RecordFilter,
+): (SQL | null)[] {
+  const isNull = (column: string, isSet: boolean | undefined) =>
+    isSet === undefined ? null : sql.raw(`r.${column} IS ${isSet ? 'NOT NULL' : 'NULL'}`);
+  return [
+    search === undefined
       ? null
-      : sql`${rows.unverifiedSince} IS ${sql.raw(unverified ? 'NOT NULL' : 'NULL')}`,
-    deleted === undefined ? null : sql`${rows.deletedAt} IS ${sql.raw(deleted ? 'NOT NULL' : 'NULL')}`,
-    field === undefined ? null : hasField(to, rows.data, field),
-  ].filter((each) => each !== null);
-  const found = search === undefined ? filters : [sql`(${isId} OR ${holds})`, ...filters];
-
-  /** `index` null: the primary key's. */
-  const byId = (index: string | null, range: SQL, conditions: readonly SQL[]): Lane => ({
-    keys: [id],
-    order: 'ASC',
-    recordId: id,
-    reach: id,
-    fits: allOf(conditions),
-    async rowsAfter(place) {
-      const hint = index === null ? sql`` : dialect.indexedBy(`${tableName(kind)}_${index}`);
-      return sql`FROM ${rows}${hint} WHERE ${range} AND ${id} > ${place ?? ''}`;
-    },
-  });
-  const byName = (from: string, range: SQL, conditions: readonly SQL[]): Lane => ({
-    keys: [folded, id],
-    order: 'ASC',
-    recordId: id,
-    reach: name,
-    fits: allOf(conditions),
-    inIndex: filters.length === 0,
-    placeOf: placeByName,
-    async rowsAfter(cursor) {
-      const { place, name: then } = cursor === null ? { place: null } : placeInCursor(cursor);
-      const begin =
-        place === null
-          ? sql`${folded} >= ${dialect.folded(from)}`
-          : dialect.isBehind([folded, id], [dialect.folded(then ?? (await nameOf(place, from))), place]);
-      return sql`FROM ${rows}${dialect.indexedBy(`${tableName(kind)}_name`)} WHERE ${begin} AND ${range}`;
-    },
-  });
-
-  /** The name of the record at which the last page ended. If it is now one before the first name that fits, that first name. */
-  async function nameOf(last: string, from: string): Promise<string> {
-    const found =
-      (await singleValue<string>(to, sql`SELECT ${name} FROM ${rows} WHERE ${id} = ${last}`)) ?? '';
-    return inEitherCase(found) < inEitherCase(from) ? from : found;
-  }
-
-  if (order === 'changed') return [byChange(kind, found)];
-  // Usually few records are unverified or deleted, and these indexes have only those.
-  if (unverified === true) return [byId('outstanding', sql`unverified_since IS NOT NULL`, found)];
-  if (deleted === true) return [byId('deleted', sql`deleted_at IS NOT NULL`, found)];
-  if (search !== undefined) {
-    const begins = sql`(${folded} >= ${dialect.folded(search)} AND ${dialect.beginsWith(name, search)})`;
-    return [
-      byId(null, isId, filters),
-      byName(search, dialect.beginsWith(name, search), [sql`NOT ${isId}`, ...filters]),
-      byName('', sql`true`, [holds, sql`NOT ${begins}`, sql`NOT ${isId}`, ...filters]),
-    ];
-  }
-  if (order === 'name') {
-    return [byName('', sql`true`, filters), byId('name', sql`${folded} IS NULL`, filters)];
-  }
-  if (filter.status === undefined) return [byId(null, sql`true`, filters)];
-  return [byId('status', hasStatus, filters)];
-}
-
-/** The latest change first. Each record is found once, by the number of the change that wrote its content. */
-function byChange(kind: Kind, filters: readonly SQL[]): Lane {
-  const rows = TABLE_OF[kind];
-  const isLast = sql`${rows.id} = ${changes.recordId} AND ${rows.changeSeq} = ${changes.seq}`;
-  return {
-    keys: [changes.seq],
-    order: 'DESC',
-    recordId: changes.recordId,
-    reach: changes.at,
-    fits: sql`(${changes.kind} = ${kind} AND EXISTS (SELECT 1 FROM ${rows} WHERE ${sql.join([isLast, ...filters], sql` AND `)}))`,
-    rowsAfter: async (place) =>
-      sql`FROM ${changes} WHERE ${changes.seq} < ${place === null ? Number.MAX_SAFE_INTEGER : Number(place)}`,
-  };
+      : sql`(r.id >= ${search} AND r.id < ${`${search}${LAST}`} OR ${dialect.holds(sql`r.name`, search)})`,
+    status === undefined ? null : sql`r.status = ${status}`,
+    isNull('unverified_since', unverified),
+    isNull('deleted_at', deleted ?? (at === undefined ? undefined : false)),
+    isNull('deletion_pending_since', deletion_pending),
+    field === undefined ? null : hasField(dialect, field),
+  ];
 }
 
 /** The field is this text, or the value that this text is as JSON. */
-function hasField({ dialect }: Sql, data: Column, { path, value }: RecordFilter['field'] & object): SQL {
-  const found = sql.join([sql`${data}`, ...path.map((name) => sql`CAST(${name} AS text)`)], sql` -> `);
+function hasField(dialect: Dialect, { path, value }: RecordFilter['field'] & object): SQL {
+  const found = sql.join([sql`r.data`, ...path.map((name) => sql`CAST(${name} AS text)`)], sql` -> `);
   const meant = [value, ...jsonIn(value)].map((one) => dialect.isJson(found, one));
   return sql`(${sql.join(meant, sql` OR `)})`;
 }
@@ -222,32 +156,14 @@ function jsonIn(text: string): unknown[] {
   }
 }
 
-const columns = (kind: Kind) => sql.raw(recordColumns(kind).join(', '));
-
-async function pageOf(to: Sql, kind: Kind, statement: SQL, limit: number) {
-  const { rows, isFull } = await to.page<RecordReport>(statement, [TABLE_OF[kind].data], limit);
-  return { items: rows.map((row) => reportOf(to, row)), isFull };
-}
+const ofRow = (kind: Kind) =>
+  sql.raw(
+    recordColumns(kind)
+      .map((column) => `r.${column}`)
+      .join(', '),
+  );
 
 const reportOf = <Row extends RecordReport>({ dialect }: Sql, row: Row): Row => ({
   ...row,
   data: dialect.fromJson(row.data) as JsonObject,
 });
-
-/** A longer name is looked up again, and so is one with characters that not every program passes on unchanged. */
-const NAME_IN_CURSOR = 100;
-
-/** LENGTH:NAMEID. The cursor has the name, because the record may have another one when the next page is asked for. */
-const placeByName = (id: string, name: string): string =>
-  name.length > NAME_IN_CURSOR || /[\p{C}\p{Zl}\p{Zp}]/u.test(name)
-    ? `:${id}`
-    : `${name.length}:${name}${id}`;
-
-function placeInCursor(cursor: string): { place: string; name?: string } {
-  const [, length = '', rest = ''] = /^(\d*):(.*)$/s.exec(cursor) ?? [];
-  if (length === '') return { place: rest };
-  return { name: rest.slice(0, Number(length)), place: rest.slice(Number(length)) };
-}
-
-/** ASCII only, like `Dialect.folded`. */
-const inEitherCase = (text: string) => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());

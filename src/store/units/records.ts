@@ -1,10 +1,18 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import type { JsonObject } from '../../compliance/pointers.ts';
+import { COLUMNS, columnPaths, type IdPointers, type JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Dialect, Numbers, Sql, Unit } from '../database.ts';
-import { drizzleModule, policies, recordState, riskAssessments, type SQL, vendors } from '../schema.ts';
-import type { DirtyTiming, Now, ReadObject } from '../values.ts';
+import {
+  drizzleModule,
+  events,
+  policies,
+  recordState,
+  riskAssessments,
+  type SQL,
+  vendors,
+} from '../schema.ts';
+import type { Cause, DirtyTiming, Now, ReadObject } from '../values.ts';
 import { iso, sql } from './sql.ts';
 
 const { getTableName } = drizzleModule('drizzle-orm');
@@ -15,7 +23,13 @@ export interface Records {
    * Ids of objects whose read would change nothing but when the record was last read: it is verified, has exactly this document, nothing
    * about it is undecided, and it was neither written nor read after `number`.
    */
-  settled(sql: Sql, kind: Kind, objects: readonly ReadObject[], number: number): Promise<string[]>;
+  settled(
+    sql: Sql,
+    kind: Kind,
+    objects: readonly ReadObject[],
+    number: number,
+    pointers: IdPointers,
+  ): Promise<string[]>;
   /** Saves records and their changes. Content is saved only of records that are `written`. */
   save(unit: Unit, records: Iterable<LoadedRecord>, changes: readonly Change[], nowIso: string): void;
   /** Marks records dirty: there is a reason to read them. */
@@ -28,13 +42,12 @@ export interface LastEvent {
 }
 
 /** A row: the record's content, and the mirror's own columns. Instants are ISO 8601 UTC text. */
-export interface RecordRow extends RowContent {
+export interface RecordRow extends RowContent, Cause {
   firstSeenAt: string;
   syncedAt: string;
   verifiedAt: string | null;
   lastEventId: string | null;
   lastEventAt: string | null;
-  cause: string;
 }
 
 /** A record in memory, as one unit sees and changes it. */
@@ -54,11 +67,12 @@ export interface LoadedRecord {
 }
 
 /** A row of `changes`, to be saved with the record. */
-export interface Change extends RowChange {
+export interface Change extends RowChange, Cause {
   seq: number;
   kind: Kind;
   id: string;
-  cause: string;
+  /** The whole record after it. */
+  is: Pick<RowContent, 'name' | 'version' | 'status' | 'data'>;
 }
 
 /** A dirty mark. `number`: of the event that is the reason, or a new one. */
@@ -85,11 +99,24 @@ export const IS_SETTLED = `s.returned AND s.unverified_since IS NULL AND s.dirty
   AND s.due_at IS NULL AND s.missing_since IS NULL AND s.missing_number IS NULL AND NOT s.proven AND s.delete_event IS NULL
   AND s.refusals = 0 AND s.attempts = 0 AND r.deleted_at IS NULL AND r.unverified_since IS NULL AND r.shown IS NULL`;
 
-/** SQL: the columns that repeat fields of `data` agree with it. Another program may have changed the row. */
-export const columnsMatchData = (kind: Kind, inData: (column: string) => string): string =>
-  ['name', 'status', ...(kind === 'policy' ? ['version'] : [])]
-    .map((column) => `r.${column} IS NOT DISTINCT FROM ${inData(column)}`)
+/**
+ * SQL: the columns that repeat fields of `data` agree with it. Another program may have changed the row. `textAt`: the text, or where
+ * `isNumber` also the whole number, at a path, else null.
+ */
+export const columnsMatchData = (
+  kind: Kind,
+  pointers: IdPointers,
+  textAt: (path: readonly string[], isNumber: boolean) => string,
+): string =>
+  COLUMNS.filter((column) => column !== 'version' || kind === 'policy')
+    .map((column) => {
+      const texts = columnPaths(kind, column, pointers).map((path) => textAt(path, column !== 'name'));
+      return `r.${column} IS NOT DISTINCT FROM coalesce(${texts.join(', ')}, NULL)`;
+    })
     .join(' AND ');
+
+/** A text in SQL. */
+export const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /** The condition for a record's row in `record_state`. */
 export const isRecord = (kind: Kind, id: string): SQL =>
@@ -102,7 +129,7 @@ export function writeContent(
   record: LoadedRecord,
   content: RowContent,
   change: RowChange,
-  context: { cause: string; nowIso: string; numbers: Numbers; lastEvent?: LastEvent | undefined },
+  context: { cause: Cause; nowIso: string; numbers: Numbers; lastEvent?: LastEvent | undefined },
 ): Change {
   const { cause, nowIso, numbers, lastEvent } = context;
   const seq = numbers.next();
@@ -114,24 +141,44 @@ export function writeContent(
     verifiedAt: record.row?.verifiedAt ?? null,
     lastEventId: record.row?.lastEventId ?? lastEvent?.id ?? null,
     lastEventAt: record.row?.lastEventAt ?? (lastEvent === undefined ? null : iso(lastEvent.createdMs)),
-    cause,
+    ...cause,
   };
   record.written = true;
-  return { ...change, seq, kind: record.kind, id: record.id, cause };
+  return { ...change, seq, kind: record.kind, id: record.id, is: content, ...cause };
+}
+
+/** Notes for what refetches have changed which event made them due. */
+export async function nameEvents(
+  unit: Unit,
+  changes: readonly Change[],
+  records: ReadonlyMap<string, LoadedRecord>,
+): Promise<void> {
+  const due = changes.flatMap((change) => {
+    const { row, stored } = records.get(change.id)!;
+    if (change.cause !== 'refetch' || row === null || (stored?.unverifiedSince ?? null) === null) return [];
+    return [{ change, row, number: stored!.dirty }];
+  });
+  if (due.length === 0) return;
+  const numbers = due.map(({ number }) => number);
+  const named = await unit.query<{ seq: number; id: string }>(
+    sql`SELECT seq, id FROM events WHERE ${unit.dialect.isAmong(events.seq, numbers)}`,
+  );
+  const ids = new Map(named.map(({ seq, id }) => [seq, id]));
+  for (const { change, row, number } of due) change.causeId = row.causeId = ids.get(number) ?? null;
 }
 
 /** The fields of a state that are columns of `record_state`. The others are in the record's row. */
 // biome-ignore format: names side by side
 export const STATE_FIELDS = [
   'dirty', 'dirtyAt', 'firstDirtyAt', 'unverifiedSince', 'provisionalCreated', 'readNumber', 'readEndedAt', 'returned',
-  'missingSince', 'missingNumber', 'proven', 'deleteEvent', 'searched', 'refusals', 'attempts', 'dueAt',
+  'missingSince', 'missingNumber', 'proven', 'deleteEvent', 'searched', 'confirmed', 'movedAt', 'earlyAt', 'refusals', 'attempts', 'dueAt',
 ] as const satisfies (keyof RecordState)[];
 
 /** The columns of a row that are loaded under their own names. */
 // biome-ignore format: names side by side
 const ROW_FIELDS = [
-  'name', 'status', 'data', 'firstSeenAt', 'syncedAt', 'verifiedAt', 'deletedAt', 'lastEventId', 'lastEventAt', 'cause', 'changeSeq',
-  'shown',
+  'name', 'status', 'data', 'firstSeenAt', 'syncedAt', 'verifiedAt', 'deletedAt', 'lastEventId', 'lastEventAt', 'cause', 'causeId',
+  'changeSeq', 'shown',
 ] as const;
 
 const loadedColumns = (kind: Kind) =>
@@ -216,6 +263,9 @@ function stateFrom(stored: StoredRow, dialect: Dialect): RecordState {
     proven: Boolean(stored.proven),
     deleteEvent: stored.deleteEvent,
     searched: stored.searched,
+    confirmed: stored.confirmed,
+    movedAt: stored.movedAt,
+    earlyAt: stored.earlyAt,
     refusals: stored.refusals,
     attempts: stored.attempts,
     dueAt: stored.dueAt,
@@ -235,6 +285,7 @@ function rowFrom(stored: StoredRow, dialect: Dialect): RecordRow {
     lastEventId: stored.lastEventId,
     lastEventAt: stored.lastEventAt,
     cause: stored.cause,
+    causeId: stored.causeId,
   };
 }
 

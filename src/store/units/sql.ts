@@ -1,6 +1,6 @@
-import type { Database, RowsOfRecord, Sql, Unit } from '../database.ts';
-import { type EventState, PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
-import { audit, type Column, drizzleModule, eventCounts, facts, type SQL, type Table } from '../schema.ts';
+import type { Database, Sql } from '../database.ts';
+import { PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
+import { audit, type Column, drizzleModule, facts, type SQL, type Table } from '../schema.ts';
 import type { AuditEntry, Now } from '../values.ts';
 
 // Taken out once: on the module each name is a getter that calls another getter.
@@ -122,7 +122,7 @@ function entriesOf<T extends Table>(table: T, values: Values<T>): [Column, Value
   ]);
 }
 
-/** Small tables that units of several files write: the audit, facts, and the counts of events by state. */
+/** Small tables that units of several files write: the audit and facts. */
 
 /** Returns the entry's id. */
 export async function noteAudit(
@@ -143,25 +143,6 @@ export const writtenFact = (name: string, value: string): SQL => upsert(facts, [
 
 export const readFact = (unit: Sql, name: string): Promise<string | null> =>
   singleValue<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
-
-export function tally(unit: Unit, moves: Readonly<Partial<Record<EventState, number>>>): void {
-  const moving = Object.entries(moves).filter(([, by]) => by !== 0);
-  if (moving.length === 0) return;
-  const { state, count } = eventCounts;
-  const by = moving.map(([name, by]) => sql`WHEN ${sql.raw(`'${name}'`)} THEN CAST(${by} AS bigint)`);
-  const moved = sql`${count} + CASE ${state} ${sql.join(by, sql.raw(' '))} END`;
-  const states = moving.map(([name]) => name);
-  unit.send(update(eventCounts, { count: moved }, unit.dialect.isNewest(state, states)));
-}
-
-/** Adds the defaults, and the kind as a condition. */
-export const withDefaults = ({ kind, ...rows }: RowsOfRecord) => ({
-  above: 0,
-  below: Number.MAX_SAFE_INTEGER,
-  condition: sql`true`,
-  isOfKind: kind === null ? sql`true` : sql`kind = ${kind}`,
-  ...rows,
-});
 
 type DrizzleDialect = Record<'sqlToQuery', (statement: SQL) => { sql: string; params: unknown[] }>;
 

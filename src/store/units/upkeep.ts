@@ -1,27 +1,22 @@
 import { contentHashOf } from '../../compliance/json.ts';
-import { KINDS, type Kind } from '../../compliance/kinds.ts';
-import type { JsonObject } from '../../compliance/pointers.ts';
-import { knownFields, learnFields, noteFields, seenByName } from '../../mirror/flat-columns.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import type { EventState, TrimmedChanges } from '../reports.ts';
+import type { TrimmedChanges } from '../reports.ts';
 import {
   audit,
   type Column,
   changes,
-  duplicates,
   events,
-  fields,
-  quarantine,
   registrations,
   rejections,
   type SQL,
+  syncHistory,
   type Table,
   trimmedEvents,
 } from '../schema.ts';
-import type { Field, FieldLook, Trimmed, TrimmedThing, TrimStep } from '../values.ts';
-import { columnsAs, iso, readFact, set, sql, tally, update, upsert, writeFact } from './sql.ts';
+import type { Trimmed, TrimmedThing, TrimStep } from '../values.ts';
+import { columnsAs, iso, readFact, set, sql, update, writeFact } from './sql.ts';
 
-/** What one process does for all beside deliveries and reads: trimming what is old, and the views' typed columns. */
+/** What one process does for all beside deliveries and reads: trimming what is old. */
 
 const TRIMMED_CHANGES_FACT = 'changes_trimmed';
 
@@ -75,8 +70,8 @@ const deleted = (unit: Unit, table: Table, isOld: SQL) =>
   unit.change(sql`DELETE FROM ${table} WHERE ${isOld}`);
 
 /**
- * `searched` of an id that the API has not shown: an event that names it was trimmed before the other ids in it were asked for. The
- * end of the search opens a gap, since without a body nobody can know what the event was about.
+ * `searched` of an id that the API has not shown: an event that names it was trimmed before the other ids in it were asked for. So it
+ * stays known, and with it the problem that a person resolves: without a body nobody can know what the event was about.
  */
 export const TRIMMED_UNSEARCHED = -1;
 
@@ -87,8 +82,8 @@ async function emptyBodies(unit: Unit, isOld: SQL): Promise<number> {
   );
   const hashed = kept.map((row) => ({ number: String(row.seq), hash: contentHashOf(row.body) }));
   unit.send(
-    sql`UPDATE record_state SET searched = ${TRIMMED_UNSEARCHED} FROM events
-      WHERE ${isOld} AND body IS NOT NULL AND events.kind = 'risk_assessment' AND state <> 'discarded'
+    sql`UPDATE record_state SET searched = ${TRIMMED_UNSEARCHED} FROM events${unit.dialect.indexedBy(null)}
+      WHERE ${isOld} AND body IS NOT NULL AND events.kind = 'risk_assessment' AND state <> 'dismissed'
         AND record_state.kind = events.kind AND record_state.id = record_id AND NOT returned AND searched < seq`,
   );
   unit.send(
@@ -158,6 +153,7 @@ function expire(table: Table, key: Column, at: Column): Trim {
   };
 }
 
+const REJECTIONS = { table: rejections, key: rejections.id, at: rejections.receivedAt };
 const EVENTS = { table: events, key: events.seq, at: events.receivedAt, body: events.body };
 
 const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
@@ -172,43 +168,45 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
       return await emptyBodies(unit, isOld);
     },
   }),
-  quarantine_bodies: fromOldest({
-    table: quarantine,
-    key: quarantine.id,
-    at: quarantine.receivedAt,
-    condition: sql`body IS NOT NULL`,
-    trim: (unit, isOld) => unit.change(update(quarantine, { address: null, body: null }, isOld)),
+  quarantined_bodies: fromOldest({
+    ...REJECTIONS,
+    condition: sql`outcome = 'quarantined' AND body IS NOT NULL`,
+    trim: (unit, isOld) => unit.change(update(rejections, { address: null, body: null }, isOld)),
   }),
-  duplicates: fromOldest({ table: duplicates, key: duplicates.id, at: duplicates.receivedAt }),
-  rejections: fromOldest({ table: rejections, key: rejections.id, at: rejections.at }),
+  rejections: fromOldest({ ...REJECTIONS, condition: sql`outcome = 'rejected'` }),
   events: fromOldest({
     ...EVENTS,
     // The newest event stays: it shows when a delivery last came.
-    ready: sql`state IN ('processed', 'ignored', 'discarded') AND seq < (SELECT max(seq) FROM events)`,
+    ready: sql`state IN ('processed', 'ignored', 'dismissed') AND seq < (SELECT max(seq) FROM events)`,
     async trim(unit, isOld) {
       await emptyBodies(unit, isOld);
       await unit.change(
         sql`INSERT INTO trimmed_events (id, content_hash, received_at)
           SELECT id, content_hash, received_at FROM events WHERE ${isOld}`,
       );
-      const gone = await unit.query<{ state: EventState }>(
-        sql`DELETE FROM events WHERE ${isOld} RETURNING state`,
-      );
-      const moves: Partial<Record<EventState, number>> = {};
-      for (const { state } of gone) moves[state] = (moves[state] ?? 0) - 1;
-      tally(unit, moves);
-      return gone.length;
+      return await deleted(unit, events, isOld);
     },
   }),
   changes: fromOldest({
     table: changes,
     key: changes.seq,
     at: changes.at,
+    from: async (unit) => (await trimmedChanges(unit))?.through ?? 0,
+    /** What each old version replaced. So every record keeps the version that it had when the kept time begins. */
     async trim(unit, isOld, last) {
       // In the same commit: whoever follows the changes and misses the deleted rows must find this.
       await writeFact(unit, TRIMMED_CHANGES_FACT, JSON.stringify({ through: last.key, at: last.at }));
-      return await deleted(unit, changes, isOld);
+      return await unit.change(
+        sql`DELETE FROM changes WHERE seq IN (SELECT earlier.seq FROM (SELECT kind, record_id, seq FROM changes WHERE ${isOld}) AS old
+          JOIN changes AS earlier ON earlier.kind = old.kind AND earlier.record_id = old.record_id AND earlier.seq < old.seq)`,
+      );
     },
+  }),
+  sync_history: fromOldest({
+    table: syncHistory,
+    key: syncHistory.id,
+    at: syncHistory.until,
+    condition: sql`until IS NOT NULL`,
   }),
   audit: fromOldest({ table: audit, key: audit.id, at: audit.at }),
   registrations: expire(registrations, registrations.upstreamId, registrations.expiresAt),
@@ -223,73 +221,3 @@ export const createRetentionVerbs = ({ transact }: Database) => ({
   trim: (thing: TrimmedThing, step: TrimStep): Promise<Trimmed> =>
     transact((unit) => TRIMS[thing](unit, step)),
 });
-
-// ─── typed columns ───────────────────────────────────────────────────────────────────────────────────────
-
-/** Up to this number changes have been searched for fields. */
-const LOOKED_FACT = 'fields_looked';
-
-/** How much JSON of changes one step searches, since on PostgreSQL the event loop parses it. A single larger change is searched too. */
-const LOOK_BYTES = 262_144;
-
-/** The typed columns of the views `…_flat`. They are found in the changes, which have every field that a record ever had. */
-export function createFieldVerbs({ sql: statements, transactApart }: Database) {
-  return {
-    /** Searches up to `limit` changes after `look`. Null: after those from which fields were last learned. */
-    async seeFields(look: FieldLook | null, limit: number): Promise<FieldLook> {
-      const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
-      type Row = { seq: number; kind: Kind; id: string; after: unknown; at: string };
-      // After a backup was put back, the counter is lower, and its numbers are given out again: search all changes.
-      const behind = sql`CASE WHEN ${from} > (SELECT max(value) FROM counter) THEN 0 ELSE CAST(${from} AS bigint) END`;
-      const statement = sql`SELECT seq, kind, record_id AS id, after, at FROM changes WHERE seq > ${behind} ORDER BY seq`;
-      const { rows, isFull } = await statements.page<Row>(statement, [changes.after], limit, LOOK_BYTES);
-      const last = rows.at(-1);
-      if (last === undefined) return { through: from, seen: look?.seen ?? [], isOver: true };
-      const present = await fieldsByKind(statements);
-      const known = new Map(KINDS.map((kind) => [kind, knownFields(present.get(kind) ?? [])]));
-      const seen = seenByName(look?.seen ?? []);
-      for (const row of rows) {
-        const { data } = statements.dialect.fromJson(row.after) as { data?: JsonObject };
-        if (data !== undefined) noteFields(seen, known.get(row.kind)!, { ...row, data });
-      }
-      return { through: last.seq, seen: [...seen.values()], isOver: !isFull };
-    },
-
-    /** Returns the new and changed rows of `fields`. Rejects with StoreUnavailable while a query locks a view. */
-    learnFields: ({ through, seen }: FieldLook): Promise<(Field & { kind: Kind })[]> =>
-      transactApart(fields, async (unit) => {
-        const present = await fieldsByKind(unit);
-        const learned: (Field & { kind: Kind })[] = [];
-        for (const kind of new Set(seen.map((each) => each.kind))) {
-          const earlier = present.get(kind) ?? [];
-          const rows = learnFields(
-            earlier,
-            seen.filter((each) => each.kind === kind),
-          );
-          if (rows.length === 0) continue;
-          for (const { keys, firstSeenAt, ...row } of rows) {
-            const kept = { keys: unit.dialect.json(keys), firstSeenAt: unit.dialect.instant(firstSeenAt) };
-            await unit.change(upsert(fields, ['kind', 'position'], { kind, ...row, ...kept }));
-          }
-          const places = new Set(rows.map(({ position }) => position));
-          const shown = [...earlier.filter(({ position }) => !places.has(position)), ...rows]
-            .filter(({ column }) => column !== null)
-            .sort((one, other) => one.position - other.position);
-          for (const statement of unit.dialect.flatView(kind, shown)) await unit.change(statement);
-          learned.push(...rows.map((row) => ({ kind, ...row })));
-        }
-        await writeFact(unit, LOOKED_FACT, String(through));
-        return learned;
-      }),
-  };
-}
-
-async function fieldsByKind(from: Sql): Promise<Map<Kind, Field[]>> {
-  const rows = await from.query<Omit<Field, 'keys'> & { kind: Kind; keys: unknown }>(
-    sql`SELECT kind, position, "column", path, keys, type, first_seen_at AS "firstSeenAt" FROM fields ORDER BY kind, position`,
-  );
-  return Map.groupBy(
-    rows.map((row) => ({ ...row, keys: from.dialect.fromJson(row.keys) as string[] })),
-    (row) => row.kind,
-  );
-}

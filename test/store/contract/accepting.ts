@@ -1,21 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { PAGE_LIMIT_MAX, type RejectionReport } from '../../../src/store/reports.ts';
 import { REJECTIONS_KEPT } from '../../../src/store/units/events.ts';
-import { createScene, inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
-
-/** Newest first. */
-async function allRejections(scene: Scene): Promise<RejectionReport[]> {
-  const rows: RejectionReport[] = [];
-  for (;;) {
-    const after = rows.at(-1)?.id;
-    const page = await scene.store.list('rejections', {
-      limit: PAGE_LIMIT_MAX,
-      ...(after === undefined ? {} : { after: String(after) }),
-    });
-    rows.push(...page);
-    if (page.length < PAGE_LIMIT_MAX) return rows;
-  }
-}
+import { createScene, inScene, isoOf, type OpenEngine, shownOf, TIMING } from '../scene.ts';
 
 export function describeAccepting(open: OpenEngine): void {
   describe('accepting deliveries', () => {
@@ -27,7 +12,7 @@ export function describeAccepting(open: OpenEngine): void {
         const first = scene.now().wall;
         scene.pass(5_000);
         expect(await scene.accept(event)).toEqual([{ status: 'duplicate', conflicting: false }]);
-        expect(await scene.store.showEvent('evt_a')).toMatchObject({
+        expect(await scene.store.showDelivery('evt_a')).toMatchObject({
           deliveries: 2,
           state: 'pending',
           attempts: 0,
@@ -35,7 +20,7 @@ export function describeAccepting(open: OpenEngine): void {
           received_at: isoOf(first),
           last_delivered_at: isoOf(first + 5_000),
         });
-        expect(await scene.openGaps()).toEqual([]);
+        expect(await scene.openProblems()).toEqual([]);
       }),
     );
 
@@ -49,7 +34,7 @@ export function describeAccepting(open: OpenEngine): void {
         ]) {
           const event = scene.event({ createdMs: Date.parse('2026-11-25T09:30:00Z') });
           await scene.accept({ ...event, created });
-          expect(await scene.store.showEvent(event.id)).toMatchObject({
+          expect(await scene.store.showDelivery(event.id)).toMatchObject({
             created: '2026-11-25T09:30:00.000Z',
           });
         }
@@ -100,7 +85,7 @@ export function describeAccepting(open: OpenEngine): void {
     );
 
     it(
-      'keeps an id that comes again with other content, marks its record dirty and opens a gap',
+      'keeps an id that comes again with other content, marks its record dirty and opens a problem',
       inScene(open, async (scene) => {
         await scene.show('policy', 'pol_2', { id: 'pol_2', name: 'Two' });
         await scene.accept(scene.event({ id: 'evt_a', recordId: 'pol_1' }));
@@ -108,13 +93,12 @@ export function describeAccepting(open: OpenEngine): void {
         scene.pass(1_000);
         expect(await scene.accept(other)).toEqual([{ status: 'duplicate', conflicting: true }]);
 
-        const [kept] = await scene.store.list('quarantine', { limit: 10 });
-        expect(kept).toMatchObject({ t: other.t, released_at: null, body: null });
-        expect(await scene.store.show('quarantine', kept!.id)).toMatchObject({ body: other.body });
-        expect(await scene.openGaps()).toEqual(['conflicting_content policy pol_2']);
+        const [kept] = await shownOf(scene.store, 'quarantined');
+        expect(kept).toMatchObject({ t: other.t, dismissed_at: null, body: other.body });
+        expect(await scene.openProblems()).toEqual(['conflicting_content policy pol_2']);
         expect((await scene.row('policy', 'pol_2'))?.unverified_since).toBe(isoOf(scene.now().wall));
         // What came first stays what it was.
-        expect(await scene.store.showEvent('evt_a')).toMatchObject({ record_id: 'pol_1', deliveries: 2 });
+        expect(await scene.store.showDelivery('evt_a')).toMatchObject({ record_id: 'pol_1', deliveries: 2 });
       }),
     );
 
@@ -127,11 +111,11 @@ export function describeAccepting(open: OpenEngine): void {
           scene.event({ id: 'alien', kind: null, recordId: null, known: false }),
         );
         for (const id of ['odd', 'alien']) {
-          expect(await scene.store.showEvent(id)).toMatchObject({ state: 'ignored' });
+          expect(await scene.store.showDelivery(id)).toMatchObject({ state: 'ignored' });
         }
-        expect(await scene.claim()).toEqual([]);
+        expect(await scene.work()).toEqual([]);
         expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
-        expect((await scene.store.summary()).events).toMatchObject({ ignored: 2, pending: 0 });
+        expect((await scene.store.summary()).events).toEqual({ pending: 0, failed: 0 });
       }),
     );
 
@@ -151,9 +135,14 @@ export function describeAccepting(open: OpenEngine): void {
     );
 
     it.each([
-      { told: 'its record', kind: 'vendor', recordId: 'ven_1', gap: 'unusable_delivery vendor ven_1' },
-      { told: 'only its kind', kind: 'vendor', recordId: null, gap: 'no_record_id vendor -' },
-      { told: 'nothing', kind: null, recordId: null, gap: 'unusable_delivery - -' },
+      { told: 'its record', kind: 'vendor', recordId: 'ven_1', problem: ['quarantined vendor ven_1'] },
+      { told: 'only its kind', kind: 'vendor', recordId: null, problem: ['quarantined vendor -'] },
+      {
+        told: 'nothing',
+        kind: null,
+        recordId: null,
+        problem: ['quarantined vendor -', 'quarantined risk_assessment -', 'quarantined policy -'],
+      },
     ] as const)('quarantines a signed delivery that tells $told, byte for byte', async (example) => {
       await inScene(open, async (scene) => {
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
@@ -161,10 +150,10 @@ export function describeAccepting(open: OpenEngine): void {
         const delivery = { ...example, reason: 'invalid_event: id is not text', t: '1793534400', body };
         await scene.store.accept({ events: [], unusable: [delivery] }, scene.now(), TIMING);
 
-        const [kept] = await scene.store.list('quarantine', { limit: 10 });
-        expect(kept).toMatchObject({ reason: delivery.reason, t: delivery.t, released_at: null });
-        expect((await scene.store.show('quarantine', kept!.id))?.body).toBe(body.toString());
-        expect(await scene.openGaps()).toEqual([example.gap]);
+        const [kept] = await shownOf(scene.store, 'quarantined');
+        expect(kept).toMatchObject({ reason: delivery.reason, t: delivery.t, dismissed_at: null });
+        expect(kept?.body).toBe(body.toString());
+        expect(await scene.openProblems()).toEqual(example.problem);
         const markedDirty = (await scene.row('vendor', 'ven_1'))?.unverified_since !== null;
         expect(markedDirty).toBe(example.recordId !== null);
         expect((await scene.store.summary()).quarantined).toBe(1);
@@ -172,7 +161,7 @@ export function describeAccepting(open: OpenEngine): void {
     });
 
     it(
-      'releases a quarantined delivery once, and asks the API about what it spoke of',
+      'dismisses a quarantined delivery once, and asks the API about what it spoke of',
       inScene(open, async (scene) => {
         const keep = (kind: 'vendor' | null, recordId: string | null) => ({
           kind,
@@ -186,16 +175,21 @@ export function describeAccepting(open: OpenEngine): void {
           scene.now(),
           TIMING,
         );
-        const [alien, told] = await scene.store.list('quarantine', { limit: 10 });
-        expect(await scene.store.releaseQuarantined(told!.id, scene.now(), TIMING)).toBe(true);
-        expect(await scene.store.releaseQuarantined(told!.id, scene.now(), TIMING)).toBe(false);
-        expect(await scene.store.releaseQuarantined(alien!.id, scene.now(), TIMING)).toBe(true);
-        expect(await scene.store.releaseQuarantined(999, scene.now(), TIMING)).toBe(false);
+        const [alien, told] = await shownOf(scene.store, 'quarantined');
+        expect(await scene.store.dismissDelivery(told!.id, scene.now(), TIMING)).toBe(true);
+        expect(await scene.store.dismissDelivery(told!.id, scene.now(), TIMING)).toBe(false);
+        expect(await scene.store.dismissDelivery(alien!.id, scene.now(), TIMING)).toBe(true);
+        expect(await scene.store.dismissDelivery('rejection:999', scene.now(), TIMING)).toBe(false);
         expect((await scene.store.summary()).quarantined).toBe(0);
         scene.pass(TIMING.settleMs);
         const due = await scene.store.dueRecords('vendor', scene.now(), TIMING, 10);
         expect(due.map((record) => record.id)).toEqual(['ven_9']);
-        expect(await scene.openGaps()).toContain('unusable_delivery - -');
+        // Of assessments a person has settled it; a list shows whether it was about another kind.
+        expect(await scene.openProblems()).toEqual([
+          'quarantined vendor -',
+          'quarantined policy -',
+          'quarantined vendor ven_9',
+        ]);
       }),
     );
 
@@ -221,7 +215,7 @@ export function describeAccepting(open: OpenEngine): void {
         for (let n = 0; n < REJECTIONS_KEPT * 2; n += 100) {
           await record(Array.from({ length: 100 }, (_, m) => rejection('203.0.113.1', 1000 + n + m, wall)));
         }
-        const kept = await allRejections(scene);
+        const kept = await shownOf(scene.store, 'rejected');
         expect(kept.filter(({ reason }) => reason === 'missing_header')).toHaveLength(2);
         const ofReason = kept.filter(({ reason }) => reason === 'bad_signature');
         expect(ofReason).toHaveLength(REJECTIONS_KEPT);
@@ -240,7 +234,7 @@ export function describeAccepting(open: OpenEngine): void {
         const many = Array.from({ length: REJECTIONS_KEPT + 20 }, (_, n) => `10.0.${n >> 8}.${n & 255}`);
         await scene.store.recordRejections(many.map((from) => rejection(from, 1, wall)));
         await scene.store.recordRejections(many.slice(0, 30).map((from) => rejection(from, 2, wall)));
-        const kept = await allRejections(scene);
+        const kept = await shownOf(scene.store, 'rejected');
         expect(kept).toHaveLength(REJECTIONS_KEPT);
         expect(new Set(kept.map(({ address }) => address)).size).toBe(REJECTIONS_KEPT);
         expect(kept.filter(({ bytes }) => bytes === 2)).toHaveLength(30);
@@ -255,7 +249,7 @@ export function describeAccepting(open: OpenEngine): void {
           rejection(`2001:db8:0:1::${n.toString(16)}`, 2, wall),
         );
         await scene.store.recordRejections([rejection('192.0.2.1', 3, wall), ...many]);
-        const kept = await allRejections(scene);
+        const kept = await shownOf(scene.store, 'rejected');
         expect(kept.filter(({ bytes }) => bytes !== 2).map(({ bytes }) => bytes)).toEqual([3]);
         expect(kept).toHaveLength(REJECTIONS_KEPT);
       }),

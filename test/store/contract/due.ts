@@ -55,21 +55,6 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it(
-      'waits SETTLE after the latest dirty mark, and at most six SETTLEs after the earliest',
-      inScene(open, async (scene) => {
-        await dirty(scene, 'hot');
-        const first = scene.now().steady;
-        for (;;) {
-          scene.pass(SETTLE_MS / 2);
-          if ((await due(scene)).length > 0) break;
-          await dirty(scene, 'hot');
-          expect(scene.now().steady - first).toBeLessThan(10 * SETTLE_MS);
-        }
-        expect(scene.now().steady - first).toBe(6 * SETTLE_MS);
-      }),
-    );
-
-    it(
       'is soon again after a new event, however long failures had put it off, and counts from the first',
       inScene(open, async (scene) => {
         const since = isoOf(scene.now().wall);
@@ -94,22 +79,6 @@ export function describeDue(open: OpenEngine): void {
         await again();
         scene.pass(0.1 * SETTLE_MS);
         expect(await due(scene)).toEqual(['ven_1']);
-      }),
-    );
-
-    it(
-      'is soon as well after an event that came while a read failed',
-      inScene(open, async (scene) => {
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
-        scene.pass(SETTLE_MS);
-        const since = scene.now().steady;
-        scene.pass(1_000);
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
-        const soon = scene.now().steady + SETTLE_MS;
-        scene.pass(1_000);
-        const again = scene.now().steady + 86_400_000;
-        await scene.store.recordReadFailure('vendor', 'ven_1', '404', again, { ...TIMING, since });
-        expect(await scene.store.nextDueAt('vendor')).toBe(soon);
       }),
     );
 
@@ -192,45 +161,6 @@ export function describeDue(open: OpenEngine): void {
         expect((await scene.row('vendor', 'ven_1'))?.unverified_since).toBeNull();
         scene.pass(SETTLE_MS);
         expect((await due(scene)).sort()).toEqual(['ven_1', 'ven_2']);
-      }),
-    );
-
-    it(
-      'is no longer only asked for once an event is about it',
-      inScene(open, async (scene) => {
-        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
-        await scene.store.makeDue('vendor', ['ven_1'], scene.now());
-        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
-        await dirty(scene, 'ven_1');
-        scene.pass(SETTLE_MS);
-        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(1);
-        expect(await scene.store.dueRecords('vendor', scene.now(), TIMING, 10)).toMatchObject([
-          { id: 'ven_1', asked: false },
-        ]);
-      }),
-    );
-
-    it(
-      'stays what a person asked for while a new id waits for the consistency window',
-      inScene(open, async (scene) => {
-        await scene.store.makeDue('vendor', ['ven_1'], scene.now());
-        expect(await due(scene)).toEqual([]);
-        scene.pass(SETTLE_MS);
-        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
-        expect(await scene.store.dueRecords('vendor', scene.now(), TIMING, 10)).toMatchObject([
-          { id: 'ven_1', asked: true },
-        ]);
-      }),
-    );
-
-    it(
-      'is what a person asked for before the many that are known by their ids only',
-      inScene(open, async (scene) => {
-        await scene.store.makeKnown('risk_assessment', ['named_1', 'named_2', 'named_3'], scene.now());
-        await scene.show('risk_assessment', 'shown', { id: 'shown' });
-        await scene.store.makeDue('risk_assessment', ['shown'], scene.now());
-        scene.pass(SETTLE_MS);
-        expect((await due(scene, 'risk_assessment', 2))[0]).toBe('shown');
       }),
     );
 

@@ -5,10 +5,11 @@ import { parseJson } from '../../../src/compliance/json.ts';
 import { KINDS, type Kind } from '../../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../../src/compliance/pointers.ts';
 import type { ChangeReport } from '../../../src/store/reports.ts';
+import { IS_FULL } from '../../support/full.ts';
 import { createScene, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
 
 /** Histories tried: each opens a database of its own. */
-const RUNS = 60;
+const RUNS = IS_FULL ? 60 : 6;
 const COLUMNS = ['name', 'version', 'status', 'deleted_at'] as const;
 const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
 const DELETES: Record<Kind, string> = {

@@ -32,14 +32,18 @@ export function describeHostileInput(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         expect(await scene.show('policy', id, { id, name: id })).toMatchObject({ id, verified: true });
         expect(await scene.row('policy', id)).toMatchObject({ id, name: id, cause: 'refetch' });
-        expect(await scene.store.showEvent(id)).toMatchObject({ id, record_id: id, state: 'processed' });
+        expect(await scene.store.showDelivery(id)).toMatchObject({ id, record_id: id, state: 'processed' });
         expect((await scene.store.recordHistory('policy', id, { limit: 10 })).items.length).toBeGreaterThan(
           0,
         );
         const { items: found } = await scene.store.listRecords('policy', { search: id }, { limit: 10 });
         expect(found.map((row) => row.id)).toEqual([id]);
-        await scene.store.openGap({ reason: 'unresolved', kind: 'policy', recordId: id }, id, scene.now());
-        expect(await scene.openGaps()).toEqual([`unresolved policy ${id}`]);
+        await scene.store.openProblem(
+          { reason: 'unknown_record', kind: 'policy', recordId: id },
+          id,
+          scene.now(),
+        );
+        expect(await scene.openProblems()).toEqual([`unknown_record policy ${id}`]);
       })();
     });
 

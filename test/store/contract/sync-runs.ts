@@ -9,7 +9,7 @@ export async function fullSyncOnce(scene: Scene, kind: Kind, outcome: SyncRunOut
   const fullSync = await scene.store.startSyncRun(kind, 'timer', scene.now());
   await scene.store.finishSyncRun(
     fullSync.id,
-    { outcome, error: null, progress, differences: {} },
+    { outcome, error: null, progress, differences: {}, listed: kind !== 'risk_assessment' },
     scene.now(),
   );
 }
@@ -21,17 +21,18 @@ export function describeSyncRuns(open: OpenEngine): void {
       inScene(open, async (scene) => {
         const begin = async (kind: 'vendor' | 'risk_assessment') =>
           (await scene.store.startSyncRun(kind, 'timer', scene.now())).hasUnnamed;
-        const openGap = (
-          reason: 'no_record_id' | 'downtime' | 'unresolved',
-          recordId: string | null = null,
-        ) => scene.store.openGap({ reason, kind: 'vendor', recordId }, null, scene.now());
-        await openGap('downtime');
-        await openGap('unresolved', 'ven_1');
+        const openProblem = (reason: 'unknown_record' | 'downtime', recordId: string | null = null) =>
+          scene.store.openProblem({ reason, kind: 'vendor', recordId }, null, scene.now());
+        await openProblem('downtime');
+        await openProblem('unknown_record', 'ven_1');
         expect(await begin('vendor')).toBe(false);
-        await openGap('no_record_id');
+        await openProblem('unknown_record');
         expect(await begin('vendor')).toBe(true);
         expect(await begin('risk_assessment')).toBe(false);
-        await scene.store.resolveGap({ reason: 'no_record_id', kind: 'vendor', recordId: null }, scene.now());
+        await scene.store.endProblem(
+          { reason: 'unknown_record', kind: 'vendor', recordId: null },
+          scene.now(),
+        );
         expect(await begin('vendor')).toBe(false);
       }),
     );
@@ -76,25 +77,6 @@ export function describeSyncRuns(open: OpenEngine): void {
           outcome: 'interrupted',
           finished_at,
         });
-      }),
-    );
-
-    it(
-      'are not begun, and interrupt none, by a replica whose lease another has taken',
-      inScene(open, async (scene) => {
-        const lease = (await scene.store.takeLease('backfill', 'a', 1_000, scene.now()))!;
-        const own = await scene.store.startSyncRun('vendor', 'timer', scene.now(), lease);
-        scene.pass(1_000);
-        const next = (await scene.store.takeLease('backfill', 'b', 1_000, scene.now()))!;
-        const { id } = await scene.store.startSyncRun('vendor', 'takeover', scene.now(), next);
-        await expect(scene.store.startSyncRun('vendor', 'again', scene.now(), lease)).rejects.toMatchObject({
-          code: 'lease_lost',
-        });
-        const runs = await scene.store.list('sync_runs', { limit: 10 });
-        expect(runs.map((run) => [run.id, run.outcome])).toEqual([
-          [id, null],
-          [own.id, 'interrupted'],
-        ]);
       }),
     );
 
@@ -181,7 +163,7 @@ export function describeSyncRuns(open: OpenEngine): void {
           eventsOnly: false,
           settleMs: SETTLE_MS,
           fullSyncMs: 3_600_000,
-          unreachable: false,
+          unreachable: false as const,
           access: 'key',
         };
         await scene.store.beat(scene.now(), facts);

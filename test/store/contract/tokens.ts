@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createScene, type OpenEngine } from '../scene.ts';
+import { createScene, type OpenEngine, shownOf } from '../scene.ts';
 
 const NAME = 'oauth';
 const LEASE_MS = 15_000;
@@ -42,20 +42,6 @@ export function describeTokens(open: OpenEngine): void {
       });
     });
 
-    it('are not held back for long by a lease from before the clock was set back', async () => {
-      await withTokens(async ({ store, now }) => {
-        await store.leaseTokens(NAME, 'a', LEASE_MS, { ...now(), wall: now().wall + 3_600_000 });
-        expect(await store.leaseTokens(NAME, 'b', LEASE_MS, now())).not.toBeNull();
-      });
-    });
-
-    it('are not taken from an owner whose clock is a little ahead', async () => {
-      await withTokens(async ({ store, now }) => {
-        await store.leaseTokens(NAME, 'a', LEASE_MS, { ...now(), wall: now().wall + 1 });
-        expect(await store.leaseTokens(NAME, 'b', LEASE_MS, now())).toBeNull();
-      });
-    });
-
     it('are saved over the version that was read and over no other, with their audit entry or without both', async () => {
       await withTokens(async ({ store, now }) => {
         const entry = { ...ENTRY, action: 'token_refresh' };
@@ -91,24 +77,24 @@ export function describeTokens(open: OpenEngine): void {
         { ...common, reason: 'bad_signature', body: Buffer.from([0, 255, 10]), times: 1 },
         { ...common, reason: 'missing_header', header: null, t: null, body: null, address: null, times: 7 },
       ]);
-      const first = await scene.store.show('rejections', 1);
+      const first = await scene.store.showDelivery('rejection:1');
       const { bodySha256: body_sha256, wall: _, ...shown } = common;
       expect(first).toMatchObject({
         ...shown,
         body_sha256,
         reason: 'bad_signature',
-        at: new Date(wall).toISOString(),
+        received_at: new Date(wall).toISOString(),
       });
       expect([...Buffer.from(first!.body_base64!, 'base64')]).toEqual([0, 255, 10]);
-      expect(await scene.store.show('rejections', 2)).toMatchObject({
+      expect(await scene.store.showDelivery('rejection:2')).toMatchObject({
         header: null,
         address: null,
         body: null,
         body_base64: null,
         t: null,
       });
-      expect((await scene.store.list('rejections', { limit: 9 })).map(({ times }) => times)).toEqual([7, 1]);
-      expect(await scene.store.show('rejections', 3)).toBeNull();
+      expect((await shownOf(scene.store, 'rejected')).map(({ deliveries }) => deliveries)).toEqual([7, 1]);
+      expect(await scene.store.showDelivery('rejection:3')).toBeNull();
       await scene.close();
     });
   });

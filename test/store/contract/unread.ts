@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
-import { inScene, isoOf, LEASE_MS, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
+import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, shownOf, TIMING } from '../scene.ts';
 import { fullSyncOnce } from './sync-runs.ts';
 
 const ELSEWHERE = { assessment: { ref: 'ra_1', name: 'One' } };
@@ -25,8 +25,7 @@ async function unread(
 async function failed(scene: Scene, body: string) {
   const about = { kind: 'risk_assessment', recordId: null } as const;
   await scene.accept({ ...scene.event({ id: 'a', ...about }), body });
-  const [event] = await scene.claim();
-  await scene.store.deferEvent({ event: event!, retryAtMs: null, error: 'boom' }, scene.now(), TIMING);
+  await scene.fail();
 }
 
 const withRef = (scene: Scene) =>
@@ -42,12 +41,17 @@ const verdictOf = async (scene: Scene, kind: Kind) => {
       eventsOnly: false,
       settleMs: SETTLE_MS,
       fullSyncMs: 0,
-      unreachable: false,
+      unreachable: false as const,
       access: 'key',
     },
   );
   return (await scene.store.summary()).kinds.find((one) => one.kind === kind)?.verdict;
 };
+
+async function knownAssessments(scene: Scene): Promise<unknown[]> {
+  const rows = await scene.query("SELECT id FROM record_state WHERE kind = 'risk_assessment' ORDER BY id");
+  return rows.map(({ id }) => id);
+}
 
 export function describeUnread(open: OpenEngine): void {
   describe('an event that names no record', () => {
@@ -55,8 +59,8 @@ export function describeUnread(open: OpenEngine): void {
       'has what it refers to looked for all the same',
       inScene(open, async (scene) => {
         await unread(scene, 'a', { kind: 'vendor', data: { ref: 'v', riskAssessmentId: 'ra_9' } });
-        expect(await scene.openGaps()).toEqual(['no_record_id vendor -']);
-        expect(await scene.store.knownIds('risk_assessment', '', 10)).toEqual([{ id: 'ra_9', alive: false }]);
+        expect(await scene.openProblems()).toEqual(['unknown_record vendor -']);
+        expect(await knownAssessments(scene)).toEqual(['ra_9']);
       }),
     );
 
@@ -65,7 +69,7 @@ export function describeUnread(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await unread(scene, 'a');
         await unread(scene, 'b', { data: NOWHERE });
-        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+        expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
         expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
         for (const kind of ['policy', 'risk_assessment', 'vendor'] as const) {
           scene.pass(SETTLE_MS);
@@ -73,11 +77,11 @@ export function describeUnread(open: OpenEngine): void {
         }
         expect(await verdictOf(scene, 'risk_assessment')).toBe('action_required');
         expect(await verdictOf(scene, 'vendor')).toBe('in_sync');
-        expect(await scene.store.discardEvent('a', scene.now())).toBe(true);
+        expect(await scene.store.dismissDelivery('a', scene.now(), TIMING)).toBe(true);
         expect(await verdictOf(scene, 'risk_assessment')).toBe('action_required');
-        expect(await scene.store.discardEvent('b', scene.now())).toBe(true);
-        expect(await scene.openGaps()).toEqual([]);
-        expect(await verdictOf(scene, 'risk_assessment')).toBe('in_sync');
+        expect(await scene.store.dismissDelivery('b', scene.now(), TIMING)).toBe(true);
+        expect(await scene.openProblems()).toEqual([]);
+        expect(await verdictOf(scene, 'risk_assessment')).toBe('known_only');
       }),
     );
 
@@ -89,24 +93,23 @@ export function describeUnread(open: OpenEngine): void {
           expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
           scene.pass(SETTLE_MS - 1);
           await fullSyncOnce(scene, kind);
-          expect(await scene.openGaps()).toEqual([`no_record_id ${kind} -`]);
+          expect(await scene.openProblems()).toEqual([`unknown_record ${kind} -`]);
           scene.pass(1);
           expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([kind]);
           await fullSyncOnce(scene, kind);
-          expect(await scene.openGaps()).toEqual([]);
+          expect(await scene.openProblems()).toEqual([]);
           expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
         })(),
     );
 
     it.each(['vendor', 'risk_assessment'] as const)(
-      'and is discarded leaves the gap of its kind to the list, where that has an id to look for as well: %s',
+      'and is dismissed leaves the problem of an id that is looked for as well: %s',
       (kind) =>
         inScene(open, async (scene) => {
           await unread(scene, 'a', { kind, data: NOWHERE });
-          await scene.store.openGap({ reason: 'unresolved', kind, recordId: 'v' }, null, scene.now());
-          await scene.store.discardEvent('a', scene.now());
-          const left = kind === 'vendor' ? ['no_record_id vendor -'] : [];
-          expect(await scene.openGaps()).toEqual([`unresolved ${kind} v`, ...left]);
+          await scene.store.openProblem({ reason: 'unknown_record', kind, recordId: 'v' }, null, scene.now());
+          await scene.store.dismissDelivery('a', scene.now(), TIMING);
+          expect(await scene.openProblems()).toEqual([`unknown_record ${kind} v`]);
         })(),
     );
 
@@ -130,8 +133,8 @@ export function describeUnread(open: OpenEngine): void {
         await scene.store.learnPointer(proven, scene.now());
         const data = { ref: 'v', riskAssessmentId: 'ra_9' };
         await unread(scene, 'b', { kind: 'vendor', data, type: 'vendor.merged' });
-        expect(await scene.store.showEvent('b')).toMatchObject({ state: 'ignored', record_id: 'v' });
-        expect(await scene.store.knownIds('risk_assessment', '', 10)).toEqual([{ id: 'ra_9', alive: false }]);
+        expect(await scene.store.showDelivery('b')).toMatchObject({ state: 'ignored', record_id: 'v' });
+        expect(await knownAssessments(scene)).toEqual(['ra_9']);
       }),
     );
 
@@ -139,18 +142,13 @@ export function describeUnread(open: OpenEngine): void {
       'of an unknown type is not ignored: nothing would say that it was not understood',
       inScene(open, async (scene) => {
         await unread(scene, 'a', { type: 'risk.closed' });
-        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'failed', record_id: null });
-        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'failed', record_id: null });
+        expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
         const tried = await scene.store.retryEvent('a', withRef(scene), scene.now());
         expect(tried).toEqual({ outcome: 'processed', kind: 'risk_assessment', recordId: 'ra_1' });
-        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'ignored', record_id: 'ra_1' });
-        expect((await scene.store.summary()).events).toMatchObject({
-          ignored: 1,
-          processed: 0,
-          failed: 0,
-          pending: 0,
-        });
-        expect(await scene.openGaps()).toEqual([]);
+        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'ignored', record_id: 'ra_1' });
+        expect((await scene.store.summary()).events).toEqual({ failed: 0, pending: 0 });
+        expect(await scene.openProblems()).toEqual([]);
         scene.pass(SETTLE_MS);
         expect(await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 9)).toMatchObject([
           { id: 'ra_1' },
@@ -167,13 +165,13 @@ export function describeUnread(open: OpenEngine): void {
           outcome: 'failed',
           error: expect.stringContaining('no id of a risk_assessment'),
         });
-        expect(await scene.store.showEvent('a')).toMatchObject({ state: 'failed', attempts: 2 });
-        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'failed', attempts: 2 });
+        expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
       }),
     );
 
     it(
-      'is read by the pointers of its retry: its record is dirty and shown, and the gap ends with the last such event',
+      'is read by the pointers of its retry: its record is dirty and shown, and the problem ends with the last such event',
       inScene(open, async (scene) => {
         await scene.show('risk_assessment', 'ra_1', { riskAssessmentId: 'ra_1', name: 'Zero' });
         scene.pass(SETTLE_MS);
@@ -186,31 +184,15 @@ export function describeUnread(open: OpenEngine): void {
           last_event_id: 'a',
           unverified_since: isoOf(scene.now().wall),
         });
-        expect(await scene.store.showEvent('a')).toMatchObject({
+        expect(await scene.store.showDelivery('a')).toMatchObject({
           state: 'processed',
           record_id: 'ra_1',
-          error: null,
+          reason: null,
         });
-        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
+        expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
         expect(await retry('b')).toMatchObject({ outcome: 'processed' });
-        expect(await scene.openGaps()).toEqual([]);
+        expect(await scene.openProblems()).toEqual([]);
         expect(await verdictOf(scene, 'risk_assessment')).toBe('catching_up');
-      }),
-    );
-
-    it(
-      'is read anew where the pointers were set between its acceptance and its processing',
-      inScene(open, async (scene) => {
-        const about = { kind: 'risk_assessment', recordId: null, data: ELSEWHERE } as const;
-        await scene.accept(scene.event({ id: 'a', ...about }), scene.event({ id: 'b', ...about }));
-        const outcomes = await scene.work(withRef(scene));
-        expect(outcomes.map(({ outcome, event }) => `${outcome} ${event.recordId}`)).toEqual([
-          'marked_dirty ra_1',
-          'overtaken ra_1',
-        ]);
-        expect(await scene.openGaps()).toEqual([]);
-        scene.pass(SETTLE_MS);
-        expect(await scene.store.countDue('risk_assessment', scene.now(), 9)).toBe(1);
       }),
     );
 
@@ -225,15 +207,13 @@ export function describeUnread(open: OpenEngine): void {
             data: { id: 'row_17', assessment: { ref: 'ra_1' } },
           }),
         );
-        const [event] = await scene.claim();
-        const failure = { event: event!, retryAtMs: null, error: 'boom' };
-        await scene.store.deferEvent(failure, scene.now(), TIMING);
-        expect(await scene.openGaps()).toEqual(['failed_event risk_assessment row_17']);
+        await scene.fail();
+        expect(await scene.openProblems()).toEqual(['failed_event risk_assessment row_17']);
         expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toMatchObject({
           recordId: 'ra_1',
         });
-        expect(await scene.store.showEvent('a')).toMatchObject({ record_id: 'ra_1', state: 'processed' });
-        expect(await scene.openGaps()).toEqual([]);
+        expect(await scene.store.showDelivery('a')).toMatchObject({ record_id: 'ra_1', state: 'processed' });
+        expect(await scene.openProblems()).toEqual([]);
       }),
     );
 
@@ -244,22 +224,6 @@ export function describeUnread(open: OpenEngine): void {
         await scene.query("UPDATE events SET body = NULL WHERE id = 'a' RETURNING seq");
         expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toEqual({
           outcome: 'trimmed',
-        });
-      }),
-    );
-
-    it(
-      'whose body breaks its processing fails again with that error',
-      inScene(open, async (scene) => {
-        await failed(scene, 'not JSON');
-        expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toEqual({
-          outcome: 'failed',
-          error: expect.stringContaining('JSON'),
-        });
-        expect(await scene.store.showEvent('a')).toMatchObject({
-          state: 'failed',
-          attempts: 2,
-          error: expect.stringContaining('JSON'),
         });
       }),
     );
@@ -279,12 +243,12 @@ export function describeUnread(open: OpenEngine): void {
         await scene.store.putOffUnread(event!, 'asked for x, y: nothing', wall + 60_000, scene.now());
         await scene.store.seekAnew(scene.now());
         expect(await due()).toEqual([]);
-        expect(await scene.store.showEvent('a')).toMatchObject({
-          error: 'asked for x, y: nothing',
+        expect(await scene.store.showDelivery('a')).toMatchObject({
+          reason: 'asked for x, y: nothing',
           attempts: 2,
         });
-        expect(await scene.store.list('gaps', { open: true, limit: 1 })).toMatchObject([
-          { reason: 'no_record_id', error: 'event a: asked for x, y: nothing', attempts: 1 },
+        expect(await scene.store.list('problems', { open: true, limit: 1 })).toMatchObject([
+          { reason: 'unknown_record', error: 'event a: asked for x, y: nothing', times: 1 },
         ]);
         scene.pass(60_000);
         expect(await due()).toMatchObject([{ id: 'a', attempts: 2 }]);
@@ -297,11 +261,11 @@ export function describeUnread(open: OpenEngine): void {
         expect(await due()).toEqual([]);
         scene.pass(1_000);
         expect(await due()).toMatchObject([{ id: 'a', attempts: 3 }]);
-        await scene.store.discardEvent('a', scene.now());
+        await scene.store.dismissDelivery('a', scene.now(), TIMING);
         // Whoever was still searching for it.
-        const discarded = await scene.store.showEvent('a');
+        const dismissed = await scene.store.showDelivery('a');
         await scene.store.putOffUnread(event!, 'late', wall, scene.now());
-        expect(await scene.store.showEvent('a')).toEqual(discarded);
+        expect(await scene.store.showDelivery('a')).toEqual(dismissed);
         expect(await due()).toEqual([]);
       }),
     );
@@ -316,10 +280,10 @@ export function describeUnread(open: OpenEngine): void {
         const due = () => scene.store.unreadEvents(scene.now(), 10, { settleMs: SETTLE_MS });
         scene.pass(SETTLE_MS);
         expect(await due()).toEqual([]);
-        const { processed_at } = (await scene.store.showEvent('a'))!;
+        const { processed_at } = (await scene.store.showDelivery('a'))!;
         await scene.store.seekAnew(scene.now());
         expect(await due()).toMatchObject([{ id: 'a' }]);
-        expect(await scene.store.showEvent('a')).toMatchObject({ processed_at });
+        expect(await scene.store.showDelivery('a')).toMatchObject({ processed_at });
       }),
     );
 
@@ -346,15 +310,14 @@ export function describeUnread(open: OpenEngine): void {
         const ahead = { ...scene.now(), wall: scene.now().wall + 60_000 };
         const event = scene.event({ id: 'p', kind: 'policy', recordId: null, data: ELSEWHERE });
         await scene.store.accept({ events: [event], unusable: [] }, ahead, TIMING);
-        const claimed = await scene.store.claimEvents('one', 1, LEASE_MS, ahead);
-        await scene.store.applyEvents(claimed, scene.rules(), ahead);
+        await scene.store.processPending({ limit: 1, rules: scene.rules(), retryDelaysMs: [] }, ahead);
         scene.pass(SETTLE_MS);
         await scene.store.seekAnew(scene.now());
         const due = () => scene.store.unreadEvents(scene.now(), 10, { settleMs: SETTLE_MS });
         expect(await due()).toEqual([]);
-        expect(await scene.openGaps()).toEqual(['no_record_id policy -']);
+        expect(await scene.openProblems()).toEqual(['unknown_record policy -']);
         await fullSyncOnce(scene, 'policy');
-        expect(await scene.openGaps()).toEqual([]);
+        expect(await scene.openProblems()).toEqual([]);
         expect(await due()).toMatchObject([{ id: 'p' }]);
       }),
     );
@@ -398,14 +361,14 @@ export function describeUnread(open: OpenEngine): void {
         ]);
         await scene.accept(scene.event({ id: 'c', kind: 'vendor', recordId: 'ven_1' }));
         await unread(scene, 'b', { data: { assessment: { ref: 'ra_2' } } });
-        expect(await scene.store.showEvent('c')).toMatchObject({ state: 'processed', record_id: 'ven_1' });
-        expect(await scene.store.showEvent('b')).toMatchObject({ state: 'processed', record_id: 'ra_2' });
+        expect(await scene.store.showDelivery('c')).toMatchObject({ state: 'processed', record_id: 'ven_1' });
+        expect(await scene.store.showDelivery('b')).toMatchObject({ state: 'processed', record_id: 'ra_2' });
         expect(await scene.store.failedWithoutRecord(0, 9)).toMatchObject([{ id: 'a' }]);
         expect(await scene.store.retryEvent('a', scene.rules(), scene.now())).toMatchObject({
           recordId: 'ra_1',
         });
         expect(await scene.store.failedWithoutRecord(0, 9)).toEqual([]);
-        expect(await scene.openGaps()).toEqual([]);
+        expect(await scene.openProblems()).toEqual([]);
       }),
     );
 
@@ -427,12 +390,15 @@ export function describeUnread(open: OpenEngine): void {
       await scene.accept(...refs.map((ref) => scene.event({ ...about, id: ref, data: dataOf(ref) })));
       await scene.work();
     };
-    const numberOf = async (scene: Scene, id: string) => (await scene.store.showEvent(id))!.seq;
+    const numberOf = async (scene: Scene, id: string) => (await scene.store.showDelivery(id))!.number;
     const naming = async (scene: Scene, which: { after?: number; through?: number } = {}) =>
       (await scene.store.eventsNaming('risk_assessment', 'row_17', { ...which, limit: 2 })).map(
         ({ id }) => id,
       );
-    const outcomeOf = (scene: Scene) => scene.missing('risk_assessment', 'row_17');
+    const outcomeOf = async (scene: Scene) => {
+      await scene.outwait('risk_assessment', 'row_17');
+      return await scene.missing('risk_assessment', 'row_17');
+    };
 
     it(
       'are searched one after another, and what is found in them becomes dirty, once',
@@ -460,7 +426,7 @@ export function describeUnread(open: OpenEngine): void {
         expect(await outcomeOf(scene)).toBe('unresolved_event');
 
         scene.pass(SETTLE_MS);
-        await scene.show('risk_assessment', 'ra_1', { id: 'ra_1' });
+        await scene.show('risk_assessment', 'ra_1', { id: 'ra_1', name: 'Found' });
         // Found once more: it was read since, as an event that came later would have had it read.
         await note(0, first, ['ra_1', 'ra_2']);
         expect((await scene.row('risk_assessment', 'ra_1'))?.unverified_since).toBeNull();
@@ -491,58 +457,56 @@ export function describeUnread(open: OpenEngine): void {
       }),
     );
 
-    it.each([
-      ['unresolved', 'before they were searched', 'unresolved_event'],
-      ['unresolved', 'once they were searched', 'known'],
-      ['unproven_id', 'before they were searched', 'known'],
-      ['unproven_id', 'after they were trimmed', 'known'],
-    ] as const)('are settled by a person who ends the gap %s %s: %s', async (reason, when, outcome) => {
-      await inScene(open, async (scene) => {
-        await namedBy(scene, 'ra_1');
-        scene.pass(SETTLE_MS);
-        const through = await scene.store.currentNumber();
-        if (when === 'once they were searched')
-          await scene.store.noteSearched(
-            'risk_assessment',
-            'row_17',
-            { through, event: through, named: [] },
-            scene.now(),
-            TIMING,
-          );
-        if (when === 'after they were trimmed') {
-          await scene.work();
-          await scene.store.trim('event_bodies', {
-            before: scene.now().wall,
-            now: scene.now().wall,
-            after: 0,
-            limit: 500,
-          });
-        }
-        const gap = { reason, kind: 'risk_assessment', recordId: 'row_17' } as const;
-        const openOne = async () => {
-          await scene.store.openGap(gap, null, scene.now());
-          return (await scene.store.list('gaps', { limit: 1 }))[0]!.id;
-        };
-        const unverified = async () =>
-          (await scene.store.summary()).kinds.find(({ kind }) => kind === 'risk_assessment')?.unverified;
-        const first = await openOne();
-        expect(await scene.store.settleGap(first, scene.now())).toBe(true);
-        expect(await scene.store.settleGap(first, scene.now())).toBe(false);
-        expect(await outcomeOf(scene)).toBe(outcome);
-        expect(await unverified()).toBe(outcome === 'known' ? 0 : 1);
-        if (outcome !== 'known') return;
-        // An event that came after the gap is another question.
-        const second = await openOne();
-        await namedBy(scene, 'ra_2');
-        scene.pass(SETTLE_MS);
-        expect(await scene.store.settleGap(second, scene.now())).toBe(true);
-        expect(await outcomeOf(scene)).toBe('unresolved_event');
-        expect(await unverified()).toBe(1);
-      })();
-    });
+    it.each(['before they were searched', 'once they were searched', 'after they were trimmed'])(
+      'are settled by a person %s',
+      async (when) => {
+        await inScene(open, async (scene) => {
+          await namedBy(scene, 'ra_1');
+          scene.pass(SETTLE_MS);
+          const through = await scene.store.currentNumber();
+          if (when === 'once they were searched')
+            await scene.store.noteSearched(
+              'risk_assessment',
+              'row_17',
+              { through, event: through, named: [] },
+              scene.now(),
+              TIMING,
+            );
+          if (when === 'after they were trimmed') {
+            await scene.work();
+            await scene.store.trim('event_bodies', {
+              before: scene.now().wall,
+              now: scene.now().wall,
+              after: 0,
+              limit: 500,
+            });
+          }
+          const problem = { reason: 'unknown_record', kind: 'risk_assessment', recordId: 'row_17' } as const;
+          const openOne = async () => {
+            await scene.store.openProblem(problem, null, scene.now());
+            return (await scene.store.list('problems', { limit: 1 }))[0]!.id;
+          };
+          const unverified = async () =>
+            (await scene.store.summary()).kinds.find(({ kind }) => kind === 'risk_assessment')?.unverified;
+          const first = await openOne();
+          expect(await scene.resolve(first)).toBe('resolved');
+          expect(await scene.resolve(first)).toBe('not_open');
+          expect(await outcomeOf(scene)).toBe('known');
+          expect(await unverified()).toBe(0);
+          await namedBy(scene, 'ra_2');
+          const second = await openOne();
+          // An event that came after the problem is another question.
+          await namedBy(scene, 'ra_3');
+          scene.pass(SETTLE_MS);
+          expect(await scene.resolve(second)).toBe('resolved');
+          expect(await outcomeOf(scene)).toBe('unresolved_event');
+          expect(await unverified()).toBe(1);
+        })();
+      },
+    );
 
     it.each(['event_bodies', 'events'] as const)(
-      'leave a gap for a person if they were trimmed before the search (%s), unless the API shows the id after all',
+      'are known as unread if they were trimmed before the search (%s), unless the API shows the id after all',
       async (thing) => {
         await inScene(open, async (scene) => {
           await namedBy(scene, 'ra_1');
@@ -553,7 +517,7 @@ export function describeUnread(open: OpenEngine): void {
             scene.event({ ...about, id: 'newest', recordId: 'other' }),
           );
           await scene.work();
-          await scene.store.discardEvent('given_up', scene.now());
+          await scene.store.dismissDelivery('given_up', scene.now(), TIMING);
           scene.pass(SETTLE_MS);
           await scene.store.trim(thing, {
             before: scene.now().wall,
@@ -566,7 +530,7 @@ export function describeUnread(open: OpenEngine): void {
           const lost = await scene.query(`SELECT kind, id FROM record_state WHERE ${isLost}`);
           expect(lost).toEqual([{ kind: 'risk_assessment', id: 'row_17' }]);
           await scene.show('risk_assessment', 'shown_later', { id: 'shown_later' });
-          expect(await scene.openGaps()).toEqual([]);
+          expect(await scene.openProblems()).toEqual([]);
           expect(await outcomeOf(scene)).toBe('unresolved_event');
           const noteAll = async () => {
             const through = await scene.store.currentNumber();
@@ -574,13 +538,7 @@ export function describeUnread(open: OpenEngine): void {
             await scene.store.noteSearched('risk_assessment', 'row_17', all, scene.now(), TIMING);
           };
           await noteAll();
-          expect(await scene.openGaps()).toEqual(['trimmed_event risk_assessment -']);
           expect(await outcomeOf(scene)).toBe('unresolved_again');
-          const [gap] = await scene.store.list('gaps', { limit: 1 });
-          expect(await scene.store.settleGap(gap!.id, scene.now())).toBe(true);
-          await namedBy(scene, 'ra_2');
-          await noteAll();
-          expect(await scene.openGaps()).toEqual([]);
         })();
       },
     );
@@ -593,109 +551,36 @@ export function describeUnread(open: OpenEngine): void {
           scene.event({ ...about, id: 'odd', data: dataOf('ra_3'), type: 'risk.closed', known: false }),
         );
         scene.pass(SETTLE_MS);
-        const gap = { reason: 'unresolved', kind: 'risk_assessment', recordId: 'row_17' } as const;
-        await scene.store.openGap(gap, 'never shown', scene.now());
+        const problem = { reason: 'unknown_record', kind: 'risk_assessment', recordId: 'row_17' } as const;
+        await scene.store.openProblem(problem, 'never shown', scene.now());
         expect(await scene.store.neverShown('risk_assessment', '', 9)).toEqual(['row_17']);
         expect(await scene.store.neverShown('risk_assessment', 'row_17', 9)).toEqual([]);
         const retry = (id: string, rules = withRef(scene)) => scene.store.retryEvent(id, rules, scene.now());
         expect(await retry('ra_1', scene.rules())).toEqual({ outcome: 'other_state', state: 'processed' });
 
         expect(await retry('ra_1')).toMatchObject({ outcome: 'processed', recordId: 'ra_1' });
-        expect(await scene.store.showEvent('ra_1')).toMatchObject({ state: 'processed', record_id: 'ra_1' });
+        expect(await scene.store.showDelivery('ra_1')).toMatchObject({
+          state: 'processed',
+          record_id: 'ra_1',
+        });
         expect(await retry('ra_1')).toEqual({ outcome: 'other_state', state: 'processed' });
-        expect(await scene.openGaps()).toEqual(['unresolved risk_assessment row_17']);
+        expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment row_17']);
         await retry('ra_2');
         expect(await retry('odd')).toMatchObject({ outcome: 'processed', recordId: 'ra_3' });
-        expect(await scene.store.showEvent('odd')).toMatchObject({ state: 'ignored', record_id: 'ra_3' });
-        expect(await scene.openGaps()).toEqual([]);
+        expect(await scene.store.showDelivery('odd')).toMatchObject({ state: 'ignored', record_id: 'ra_3' });
+        expect(await scene.openProblems()).toEqual([]);
         // Somebody was still reading it.
         expect(await outcomeOf(scene)).toBe('known');
-        expect((await scene.store.knownIds('risk_assessment', '', 9)).map(({ id }) => id)).toEqual([
-          'ra_1',
-          'ra_2',
-          'ra_3',
-        ]);
+        expect(await knownAssessments(scene)).toEqual(['ra_1', 'ra_2', 'ra_3']);
         expect(await scene.store.countKnown('risk_assessment')).toBe(3);
-        expect(
-          await scene.query('SELECT state, count FROM event_counts WHERE count <> 0 ORDER BY state'),
-        ).toEqual([
-          { state: 'ignored', count: 1 },
-          { state: 'processed', count: 2 },
-        ]);
-      }),
-    );
-
-    it(
-      'are read anew, and what there never was stays while a delivery in quarantine names it',
-      inScene(open, async (scene) => {
-        await namedBy(scene, 'ra_1');
-        const delivery = { ...about, reason: 'no type', t: '1', body: Buffer.from('{}') };
-        await scene.store.accept({ events: [], unusable: [delivery] }, scene.now(), TIMING);
-        await scene.store.retryEvent('ra_1', withRef(scene), scene.now());
-        expect(await scene.openGaps()).toEqual(['unusable_delivery risk_assessment row_17']);
-        expect(await scene.store.knownIds('risk_assessment', 'ra_1', 9)).toMatchObject([{ id: 'row_17' }]);
-      }),
-    );
-
-    it(
-      'are left as they are where the API has shown the record, or a row shows it',
-      inScene(open, async (scene) => {
-        await namedBy(scene, 'ra_1');
-        scene.pass(SETTLE_MS);
-        await scene.show('risk_assessment', 'row_17', { id: 'row_17' });
-        expect(await scene.store.neverShown('risk_assessment', '', 9)).toEqual([]);
-        const data = { id: 'row_18', assessment: { ref: 'shown' } };
-        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'row_18', id: 'shown', data }));
-        await scene.work({ eventsOnly: true });
-        for (const id of ['ra_1', 'shown']) {
-          const tried = await scene.store.retryEvent(id, withRef(scene), scene.now());
-          expect(tried).toEqual({ outcome: 'other_state', state: 'processed' });
-        }
-      }),
-    );
-
-    it(
-      'are read anew, and what there never was stays if others that named it were trimmed before they were searched',
-      inScene(open, async (scene) => {
-        await namedBy(scene, 'ra_1');
-        scene.pass(SETTLE_MS);
-        await namedBy(scene, 'ra_2');
-        await scene.store.trim('events', {
-          before: scene.now().wall,
-          now: scene.now().wall,
-          after: 0,
-          limit: 500,
-        });
-        expect(await scene.store.retryEvent('ra_2', withRef(scene), scene.now())).toMatchObject({
-          recordId: 'ra_2',
-        });
-        expect(await scene.store.neverShown('risk_assessment', '', 9)).toContain('row_17');
-      }),
-    );
-
-    it(
-      'are searched although their record was searched before, once they turn out to be about it',
-      inScene(open, async (scene) => {
-        await unread(scene, 'a');
-        await namedBy(scene, 'ra_9');
-        scene.pass(SETTLE_MS);
-        const through = await scene.store.currentNumber();
-        const found = { through, event: through, named: [] };
-        await scene.store.noteSearched('risk_assessment', 'row_17', found, scene.now(), TIMING);
-        const pointers = { ...scene.rules().pointers, risk_assessment: ['assessment.name', 'id'] };
-        await scene.store.noteSearched('risk_assessment', 'One', found, scene.now(), TIMING);
-        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'One', id: 'b' }));
-        await scene.store.noteSearched('risk_assessment', 'One', found, scene.now(), TIMING);
-        await scene.store.retryEvent('a', scene.rules({ pointers }), scene.now());
-        const events = await scene.store.eventsNaming('risk_assessment', 'One', { limit: 9 });
-        expect(events.map(({ id }) => id)).toEqual(['a', 'b']);
+        expect((await scene.store.summary()).events).toEqual({ failed: 0, pending: 0 });
       }),
     );
   });
 
   describe('a delivery in quarantine that is about an assessment and names none', () => {
     it(
-      'keeps the kind blocked until a person releases it',
+      'keeps the kind blocked until a person dismisses it',
       inScene(open, async (scene) => {
         const body = Buffer.from('{"type":"risk.assessed"}');
         const delivery = { reason: 'no id', t: '1', body, kind: 'risk_assessment', recordId: null } as const;
@@ -703,11 +588,11 @@ export function describeUnread(open: OpenEngine): void {
         await unread(scene, 'a');
         scene.pass(SETTLE_MS);
         await fullSyncOnce(scene, 'risk_assessment');
-        await scene.store.discardEvent('a', scene.now());
-        expect(await scene.openGaps()).toEqual(['no_record_id risk_assessment -']);
-        const [kept] = await scene.store.list('quarantine', { limit: 1 });
-        expect(await scene.store.releaseQuarantined(kept!.id, scene.now(), TIMING)).toBe(true);
-        expect(await scene.openGaps()).toEqual([]);
+        await scene.store.dismissDelivery('a', scene.now(), TIMING);
+        expect(await scene.openProblems()).toEqual(['quarantined risk_assessment -']);
+        const [kept] = await shownOf(scene.store, 'quarantined');
+        expect(await scene.store.dismissDelivery(kept!.id, scene.now(), TIMING)).toBe(true);
+        expect(await scene.openProblems()).toEqual([]);
       }),
     );
   });

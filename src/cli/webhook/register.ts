@@ -1,0 +1,384 @@
+import { hash, randomBytes } from 'node:crypto';
+import { UpstreamError } from '../../compliance/errors.ts';
+import {
+  coverageOf,
+  EVERY_FAMILY,
+  isReceiverPath,
+  placesOfTexts,
+  RECEIVER_PATH,
+  type RegistrationAnswer,
+  registrationRequestSchema,
+  secretAt,
+} from '../../compliance/registration.ts';
+import { openSecret, sealSecret } from '../../compliance/secrets.ts';
+import { ExchangeFailure, exchange } from '../../compliance/transport.ts';
+import { type Clock, momentOf } from '../../platform/clock.ts';
+import { type Config, requireHttpsOrLoopback } from '../../platform/config.ts';
+import { MirrorError, UsageError } from '../../platform/errors.ts';
+import {
+  AWAITED_FACT,
+  SECRETS_LOOK_MS,
+  secretSettings,
+  stateOfSecret,
+  unusableSecret,
+} from '../../service/signing-secrets.ts';
+import { AUDIT_ASKED } from '../../store/reports.ts';
+import type { Store, StoredRegistration } from '../../store/store.ts';
+import { type Asker, yes } from '../asker.ts';
+import type { Cli } from '../cli.ts';
+import { commandClient, complianceSettings, requireKey } from '../client.ts';
+import { clockOf, configHere, isServed, withStore } from '../database.ts';
+import { DifferenceFound } from '../exit.ts';
+
+const DESCRIPTION = 'compliance-mirror';
+export const DEFAULT_EVENTS = EVERY_FAMILY.join(',');
+/** The actor in the audit. */
+const ACTOR = 'register';
+
+/** Set before the request is sent, and cleared when its outcome is known. So a request without an answer is remembered. */
+const ATTEMPT_FACT = 'registration_attempt';
+const ASKED = 'asked';
+
+/**
+ * How long the secret of a replaced registration still verifies. The sender signs a repeated attempt with the secret of its own
+ * registration, and most attempts come within a day. Full syncs find what comes later. A leaked secret should not verify for longer.
+ */
+const OVERLAP_MS = 24 * 3_600_000;
+
+/** How much longer than the request a running service expects the secret: a token may be needed, and the answer is written. */
+const AWAITED_MARGIN_MS = 15_000;
+
+/** For one look whether anything answers at the address. */
+const PROBE_MS = 5_000;
+/** What a receiver answers to a GET. */
+const NOT_A_POST = 405;
+
+export interface RegisterOptions {
+  url?: string;
+  events: string;
+  secretAt?: string;
+  yes?: true;
+}
+
+interface Request {
+  url: string;
+  events: string[];
+}
+
+/** What the steps share. */
+interface Steps {
+  cli: Cli;
+  asker: Asker;
+  config: Config;
+  key: () => Uint8Array;
+  store: Store;
+  clock: Clock;
+}
+
+/**
+ * Registers the address, or takes the secret of a registration whose answer is stored. `setup` calls it as well. Resolves with the
+ * registration; rejects with DifferenceFound if its secret cannot be used.
+ */
+export async function register(
+  cli: Cli,
+  asker: Asker,
+  options: RegisterOptions,
+): Promise<StoredRegistration> {
+  const why = 'the signing secret goes into the database and nowhere else';
+  const config = configHere(cli, 'webhook register', why);
+  // Before the request: a secret that cannot be stored would be lost, and with it every delivery.
+  const key = requireKey(config, 'the signing secret in the answer');
+  complianceSettings(config);
+  return await withStore(cli, 'make', async (store) => {
+    const steps: Steps = { cli, asker, config, key, store, clock: await clockOf(store) };
+    const held = await living(steps);
+    const isMeant = ({ url }: StoredRegistration) => options.url === undefined || url === options.url;
+    const bare = held.findLast((each) => isMeant(each) && each.sealedSecret === null);
+    const isStored = bare !== undefined && options.secretAt !== undefined;
+    const { present, isNew } = isStored
+      ? { present: bare, isNew: false }
+      : await make(steps, requestOf(options), options.yes === true);
+    const registration =
+      present.sealedSecret === null ? await takeSecret(steps, present, options.secretAt) : present;
+    if (isNew) await letExpire(steps, registration, held);
+    requireUsable(steps, registration);
+    return registration;
+  });
+}
+
+/** The registrations that do not expire. @throws UsageError if CREDENTIALS_KEY does not open a secret: no service would start. */
+async function living({ config, store, clock }: Steps): Promise<StoredRegistration[]> {
+  const held = await store.listRegistrations();
+  const secrets = secretSettings(config, clock);
+  const closed = held.filter((each) => stateOfSecret(each, secrets).state === 'unreadable');
+  if (closed.length > 0) {
+    throw new UsageError(
+      `the stored signing secret of ${closed.map(({ upstreamId }) => upstreamId).join(', ')} does not open with this CREDENTIALS_KEY; nothing was sent`,
+      'set CREDENTIALS_KEY to the key it was stored with; if that is lost, "webhook forget ID" gives the secret up',
+    );
+  }
+  return held.filter(({ expiresWall }) => expiresWall === null);
+}
+
+function requestOf(options: RegisterOptions): Request {
+  if (options.url === undefined) {
+    throw new UsageError('--url is missing', 'it is where deliveries go, such as https://…/webhooks');
+  }
+  requireHttpsOrLoopback(options.url, '--url');
+  const events = options.events.split(',').map((pattern) => pattern.trim());
+  const request = { url: options.url, events: [...new Set(events.filter((pattern) => pattern !== ''))] };
+  if (registrationRequestSchema.safeParse({ ...request, description: DESCRIPTION }).success) return request;
+  const remedy = 'it takes types such as policy.created and families such as policy.*';
+  throw new UsageError('--events cannot be used as it is', remedy);
+}
+
+/** The newest registration of the address that does not expire, after saying so. */
+async function heldOf(steps: Steps, url: string): Promise<StoredRegistration | undefined> {
+  const { asker, config, clock } = steps;
+  const held = (await living(steps)).findLast((each) => each.url === url);
+  if (held === undefined) return undefined;
+  const { state } = stateOfSecret(held, secretSettings(config, clock));
+  const secret = state === 'verifies' ? 'is here' : 'is not usable here';
+  const since = new Date(held.createdWall).toISOString();
+  asker.say(`${url} is registered already, as ${held.upstreamId} since ${since}; its secret ${secret}.`);
+  return held;
+}
+
+/** `isNew`: not one that was there before, or that another command has just made. */
+interface Made {
+  present: StoredRegistration;
+  isNew: boolean;
+}
+
+/** Says what is known of the address, asks, and registers it, unless it is registered already and stays so. */
+async function make(steps: Steps, request: Request, always: boolean): Promise<Made> {
+  const { asker, store } = steps;
+  const { url } = request;
+  const held = await heldOf(steps, url);
+  // One for each address: the outcome of one says nothing about another.
+  const fact = `${ATTEMPT_FACT}:${hash('sha256', url, 'hex')}`;
+  const isOpen = (await store.readFact(fact)) === ASKED;
+  if (held === undefined && isOpen) {
+    asker.say('It was requested before, and whether that took effect is not known.', 'bad');
+  }
+  const isKnown = held !== undefined || isOpen;
+  // What is registered is no news, and deliveries show whether they arrive.
+  const isReached = held !== undefined || (await probe(asker, url));
+  const question = isKnown ? `Register ${url} once more?` : `Register ${url}?`;
+  // A script goes on with an address that answers nothing here: the compliance service may reach it.
+  if (always || (await yes(asker, question, !isKnown && (isReached || !asker.isPerson)))) {
+    return await send(steps, request, fact, always || isKnown);
+  }
+  if (held === undefined) throw isOpen ? outcomeUnknown() : new MirrorError('declined', 'nothing was sent');
+  asker.say('Nothing was sent. If the compliance service no longer has it, register it with --yes.');
+  return { present: held, isNew: false };
+}
+
+/** Whether a receiver answers at the address. Only a hint: the compliance service may reach what we do not. */
+async function probe(asker: Asker, url: string): Promise<boolean> {
+  const never = new AbortController().signal;
+  const answer = await exchange(new URL(url), { method: 'GET', body: null }, PROBE_MS, never);
+  const isHere = !(answer instanceof ExchangeFailure) && answer.status === NOT_A_POST;
+  if (isHere) asker.say(`${url} answers as a receiver does.`, 'good');
+  else if (answer instanceof ExchangeFailure)
+    asker.say(`${url} does not answer from here: ${answer.message}`, 'bad');
+  else asker.say(`${url} answers ${answer.status}, and a receiver answers ${NOT_A_POST} to a GET.`, 'bad');
+  if (isReceiverPath(url)) return isHere;
+  const only = `${RECEIVER_PATH}, the only path at which deliveries are taken, unless a proxy rewrites it`;
+  asker.say(`${url} does not end in ${only}.`, 'bad');
+  return false;
+}
+
+/** The specification has no way to list or delete registrations, so a second one would stay for ever. */
+const outcomeUnknown = () =>
+  new MirrorError(
+    'outcome_unknown',
+    'this was requested before, and whether that took effect is not known; nothing was sent',
+    { remedy: 'look at the registrations in the compliance service; if it is not there, add --yes' },
+  );
+
+/**
+ * Makes a running service look for the new secret more often, and waits until it does: deliveries may follow the answer at once.
+ * Until the secret is stored they are answered 503, so they are sent again.
+ */
+async function announce({ config, store, clock }: Steps): Promise<void> {
+  if (!(await isServed(store, config.databaseUrl))) return;
+  // Twice, because the look that is under way may have begun earlier.
+  const waitMs = 2 * SECRETS_LOOK_MS;
+  const until = clock.wall() + waitMs + complianceSettings(config).timeoutMs + AWAITED_MARGIN_MS;
+  await store.writeFact(AWAITED_FACT, String(until));
+  await clock.sleep(waitMs);
+}
+
+/**
+ * Registers and stores the answer, unless another command has just done the same. The audit entry is written before the request. If
+ * the outcome stays unknown, so does the entry's.
+ */
+async function send(steps: Steps, request: Request, fact: string, isAgain: boolean): Promise<Made> {
+  const { cli, asker, config, store, clock, key } = steps;
+  const before = await store.listRegistrations();
+  const client = commandClient(cli, config, store, { actor: ACTOR, needs: 'write' });
+  await announce(steps);
+  // If several commands get here at once, one of them registers, and the others find what it has stored.
+  const isOurs = await store.writeFact(fact, ASKED);
+  if (!isAgain) {
+    const held = await heldOf(steps, request.url);
+    if (held !== undefined) {
+      if (isOurs) await store.writeFact(fact, '');
+      return { present: held, isNew: false };
+    }
+    if (!isOurs) throw outcomeUnknown();
+  }
+  // Without the query, which may hold a secret.
+  const { origin, pathname } = new URL(request.url);
+  const entry = { actor: ACTOR, action: 'register', outcome: AUDIT_ASKED, target: origin + pathname };
+  const auditId = await store.audit(entry, momentOf(clock));
+  const settle = async (outcome: string) => {
+    await store.writeFact(fact, '');
+    await store.writeFact(AWAITED_FACT, '');
+    await store.settleAudit(auditId, outcome);
+  };
+  try {
+    const { signal } = new AbortController();
+    const body = { ...request, description: DESCRIPTION };
+    const answer = await client.registerWebhook(body, { lane: 'person', signal });
+    const { secret, text, events } = answer;
+    const upstreamId = ownId(answer, request, before);
+    const registration: StoredRegistration = {
+      upstreamId,
+      ...body,
+      delivers: events ?? request.events,
+      // Both are stored even if they cannot be used: the service shows them only once.
+      sealedSecret: secret && sealSecret(key(), secret, { table: 'registrations', row: upstreamId }),
+      sealedAnswer: sealSecret(key(), text, { table: 'registration_answers', row: upstreamId }),
+      createdWall: clock.wall(),
+      expiresWall: null,
+    };
+    await store.saveRegistration(registration);
+    await settle('ok');
+    asker.say(`Registered as ${upstreamId}: ${request.url}`, 'good');
+    if (secret !== null) asker.say('Its signing secret is stored, encrypted.');
+    warnOf(asker, answer, registration);
+    return { present: registration, isNew: true };
+  } catch (error) {
+    // The service rejected it, so nothing was registered. Other errors may be ours, after the service has registered it.
+    if (error instanceof UpstreamError && !error.outcomeUnknown) {
+      await settle('failed');
+      if (error.excerpt !== null && error.kind !== 'malformed') {
+        asker.say(`The compliance service says: ${error.excerpt}`, 'bad');
+      }
+    }
+    throw error;
+  }
+}
+
+/** Makes an id for a registration to which the service gave none. */
+const LOCAL_ID_BYTES = 4;
+
+/**
+ * The id under which the registration is stored. The id in the answer may be that of an account, the same in every answer. So it
+ * replaces a stored registration only with a new secret for the same address: a lost secret is not shown again.
+ */
+function ownId(
+  { id, secret }: RegistrationAnswer,
+  { url }: Request,
+  before: readonly StoredRegistration[],
+): string {
+  const held = before.find(({ upstreamId }) => upstreamId === id);
+  if (id !== null && (held === undefined || (secret !== null && held.url === url))) return id;
+  return `${id ?? 'unnamed'}#${randomBytes(LOCAL_ID_BYTES).toString('hex')}`;
+}
+
+/** Warns if the service has registered something else than was requested, and of event types that will not come. */
+function warnOf(asker: Asker, answer: RegistrationAnswer, { url, delivers }: StoredRegistration): void {
+  if (answer.url !== null && answer.url !== url) {
+    asker.say(`The answer names another address: ${answer.url}`, 'bad');
+  }
+  const { missing } = coverageOf(delivers);
+  if (missing.length > 0) asker.say(`Not covered, so found by full syncs only: ${missing.join(', ')}`, 'bad');
+}
+
+const NOWHERE = 'nowhere';
+
+/** Takes the signing secret of a registration from `given` in its stored answer, or where a person says. Sends nothing. */
+async function takeSecret(
+  { asker, config, key, store, clock }: Steps,
+  registration: StoredRegistration,
+  given: string | undefined,
+): Promise<StoredRegistration> {
+  const { upstreamId, sealedAnswer, url, description, events, delivers } = registration;
+  const place = { table: 'registration_answers', row: upstreamId } as const;
+  const answer = sealedAnswer === null ? '' : openSecret(key(), sealedAnswer, place);
+  // Not the texts that we sent ourselves.
+  const known = new Set([upstreamId, url, description, ...events, ...delivers]);
+  const places = placesOfTexts(answer).filter((each) => !known.has(secretAt(answer, each) ?? ''));
+  if (given === undefined)
+    asker.say('No signing secret was recognised in the answer, which is kept, encrypted.', 'bad');
+  const at = given ?? (await askForPlace(asker, places));
+  const secret = at === NOWHERE ? await askForText(asker, upstreamId) : secretAt(answer, at);
+  const shown = places.length === 0 ? 'it has no text at all' : `it has texts at: ${places.join(', ')}`;
+  if (secret === null) throw new UsageError(`the answer for ${upstreamId} has no text at ${at}`, shown);
+  if (secret === '') {
+    // Those that are set may verify what it sends.
+    if (config.webhook.secrets().length > 0) return registration;
+    throw new DifferenceFound(
+      `no signing secret of ${upstreamId} is known, so what it sends cannot be verified`,
+      `take it from the answer with --secret-at (${shown}), or set WEBHOOK_SECRETS to the one that the compliance service shows you`,
+    );
+  }
+  const sealedSecret = sealSecret(key(), secret, { table: 'registrations', row: upstreamId });
+  await store.saveRegistration({ ...registration, sealedSecret });
+  const entry = { actor: ACTOR, action: 'registration_secret', outcome: 'ok', target: upstreamId };
+  await store.audit(entry, momentOf(clock));
+  asker.say(`The signing secret of ${upstreamId} is stored, encrypted.`, 'good');
+  return { ...registration, sealedSecret };
+}
+
+async function askForPlace(asker: Asker, places: readonly string[]): Promise<string> {
+  if (places.length === 0) return NOWHERE;
+  const choices = [...places, NOWHERE].map((each) => [each, each] as const);
+  return await asker.ask({
+    text: 'Where in it is the secret?',
+    flag: '--secret-at',
+    choices,
+    otherwise: NOWHERE,
+  });
+}
+
+const askForText = (asker: Asker, id: string) =>
+  asker.ask({
+    text: `Signing secret that the compliance service shows for ${id} (Enter: none)`,
+    flag: '--secret-at',
+    isHidden: true,
+    otherwise: '',
+  });
+
+/** Lets the secrets of registrations that `made` replaces expire after a day, but only if its own can be used. */
+async function letExpire(
+  { asker, config, store, clock }: Steps,
+  made: StoredRegistration,
+  before: readonly StoredRegistration[],
+): Promise<void> {
+  const { covered } = coverageOf(made.delivers);
+  const replaced = before.filter(
+    (each) =>
+      each.url === made.url &&
+      each.upstreamId !== made.upstreamId &&
+      coverageOf(each.delivers).covered.every((type) => covered.includes(type)),
+  );
+  if (stateOfSecret(made, secretSettings(config, clock)).state !== 'verifies') return;
+  for (const { upstreamId } of replaced) {
+    const now = momentOf(clock);
+    const until = now.wall + OVERLAP_MS;
+    const entry = { actor: ACTOR, action: 'registration_forget', outcome: 'ok', target: upstreamId };
+    await store.forgetRegistration(upstreamId, until, entry, now);
+    asker.say(
+      `The secret of ${upstreamId} verifies until ${new Date(until).toISOString()} and is then forgotten; remove that registration in the compliance service.`,
+    );
+  }
+}
+
+function requireUsable({ config, clock }: Steps, registration: StoredRegistration): void {
+  const unusable = unusableSecret(registration, secretSettings(config, clock));
+  if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
+}

@@ -1,0 +1,296 @@
+import { isUtf8 } from 'node:buffer';
+import type { ComplianceSettings } from '../platform/config.ts';
+import { MalformedAnswer } from './envelope.ts';
+import { UpstreamError, type UpstreamErrorDetails, type UpstreamErrorKind } from './errors.ts';
+import { parseJson } from './json.ts';
+import { isObject, type JsonObject } from './pointers.ts';
+import { messageIn } from './registration.ts';
+import { type Answer, EXCERPT_BYTES, ExchangeFailure } from './transport.ts';
+
+/**
+ * The gate: what an HTTP exchange comes to. Nobody behind it looks at a status or a body. A value, with the moment at which it was true;
+ * or an error that says which it is: failed, partial, limited, refused, or no answer of this API. Pure.
+ */
+
+/** What makes an answer a success, and its result. */
+export interface Expectation<T> {
+  method: 'GET' | 'POST';
+  path: string;
+  /** JSON text, sent as it is. */
+  body?: string;
+  isSuccess: (status: number) => boolean;
+  /** Turns the answer's JSON (undefined: no body) into the result. Throws MalformedAnswer. */
+  read: (json: unknown) => T;
+  /** `read` gets the answer's text instead. */
+  asText?: true;
+  /** The statuses that mean "nothing is there", and their result. */
+  missing?: { at: readonly number[]; read: (answer: Answer) => T } | undefined;
+  /** The fields of a record of its own. In an answer that is such a record, a field with the name of a report of failure is only a field. */
+  isRecord?: (body: JsonObject) => boolean;
+  /** The answer may hold a secret. Then an error shows only the reason that it gives. */
+  isSecret?: boolean;
+}
+
+interface Value<T> {
+  value: T;
+  /** How old the answer was when it arrived: a cache may have given it. */
+  agedMs: number;
+}
+
+/** What was sent, as far as its answer is judged by it. */
+interface Request {
+  auth: ComplianceSettings['auth'];
+  /** The header. It is removed from an answer that echoes it. */
+  authorization: string;
+  /** When the answer had been read. */
+  wallMs: number;
+}
+
+/** The result of a request, or its error. */
+export function judge<T>(
+  expected: Expectation<T>,
+  reply: Answer | ExchangeFailure,
+  sent: Request,
+): Value<T> | UpstreamError {
+  if (reply instanceof ExchangeFailure) {
+    const { kind, message, maybeSent, status, cause } = reply;
+    return failure(kind, message, maybeSent, { status, cause });
+  }
+  const { status, headers } = reply;
+  const agedMs = ageIn(headers);
+  if (expected.missing?.at.includes(status)) return { value: expected.missing.read(reply), agedMs };
+  const shown = excerptOf(reply.body, sent.authorization);
+  const reason = () => messageIn(shown ?? '', expected.body ?? '');
+  const isRejection = status >= 400 && status < 500;
+  if (!expected.isSuccess(status)) {
+    const excerpt = expected.isSecret ? (isRejection ? reason() : null) : shown;
+    const details = { status, excerpt, retryAfterMs: waitIn(reply, sent.wallMs) };
+    // Only a 4xx is certain to have done nothing.
+    return failure(kindOf(reply, details.retryAfterMs), `answered ${status}`, !isRejection, details);
+  }
+  const details = { status, excerpt: expected.isSecret ? null : shown };
+  const json = jsonIn(reply.body);
+  if (json === NO_JSON && !expected.asText) {
+    // The parser's own message quotes the document, which may hold a registration's secret.
+    return failure('no_json', 'the answer is not JSON', true, details);
+  }
+  const said = reportIn(json, expected.isRecord);
+  // What a POST has made in spite of a warning is made.
+  if (said !== null && !(said.kind === 'partial' && expected.method === 'POST')) {
+    const message = messageIn(JSON.stringify(said.report), expected.body ?? '');
+    const what = said.kind === 'partial' ? 'is only a part' : 'is a failure';
+    const text = `says itself that it ${what} (${said.field})${message === null ? '' : `: ${message}`}`;
+    const excerpt = expected.isSecret ? message : shown;
+    return failure(said.kind, `answered ${status}, and the answer ${text}`, false, { status, excerpt });
+  }
+  try {
+    return { value: expected.read(expected.asText ? textOf(reply.body) : json), agedMs };
+  } catch (error) {
+    if (!(error instanceof MalformedAnswer)) throw error;
+    return failure('malformed', error.message, true, { ...details, cause: error });
+  }
+
+  function failure(
+    kind: UpstreamErrorKind,
+    what: string,
+    mayHaveWorked: boolean,
+    more: UpstreamErrorDetails,
+  ): UpstreamError {
+    const { method, path, isSecret } = expected;
+    const outcomeUnknown = mayHaveWorked && method === 'POST';
+    const warning = outcomeUnknown ? '; whether it took effect is unknown, so it was not sent again' : '';
+    const ofSecret = more.excerpt ? REMEDY_OF_REASON : REMEDY_OF_HIDDEN_ANSWER;
+    const isHidden = isSecret && ['unexpected_status', 'failed'].includes(kind) && !outcomeUnknown;
+    const remedy = isHidden ? ofSecret : remedyFor(outcomeUnknown ? 'cancelled' : kind, sent.auth);
+    return new UpstreamError(kind, `${method} ${path}: ${what}${warning}`, {
+      ...more,
+      outcomeUnknown,
+      remedy,
+    });
+  }
+}
+
+/** The kind of a status that is no success. `waitMs`: how long the answer asks us to wait. */
+function kindOf({ status, headers }: Answer, waitMs: number | null): UpstreamErrorKind {
+  if (status === 401) return 'unauthorized';
+  if (status === 429) return 'rate_limited';
+  if (status === 403) return waitMs !== null || isSpent(headers) ? 'rate_limited' : 'forbidden';
+  return status >= 500 ? 'server' : 'unexpected_status';
+}
+
+// ─── a 2xx that reports failure ─────────────────────────────────────────────────────────────────────────────
+
+/** `report`: what it says. */
+interface Report {
+  kind: 'failed' | 'partial';
+  field: string;
+  report: unknown;
+}
+
+/** Fields that say, by `true`, that the rest is not all that was asked for. */
+const PARTIAL_FIELDS = ['partial', 'incomplete_results', 'incompleteResults', 'has_errors', 'timed_out'];
+
+/** What an answer says of itself at its top level or in `meta`; null: nothing, or that all is well. */
+export function reportIn(body: unknown, isRecord: Expectation<unknown>['isRecord']): Report | null {
+  if (!isObject(body)) return null;
+  const isBare = !Object.hasOwn(body, 'data') && isRecord?.(body) === true;
+  const meta = isObject(body['meta']) ? body['meta'] : {};
+  for (const [place, fields] of Object.entries({ '': isBare ? ownReport(body) : body, 'meta.': meta })) {
+    for (const name of ['errors', 'error']) {
+      const report = fields[name];
+      if (hasContent(report))
+        return { kind: holdsData(body) ? 'partial' : 'failed', field: place + name, report };
+    }
+    const failed = ['success', 'ok'].find((name) => fields[name] === false);
+    if (failed !== undefined) return { kind: 'failed', field: place + failed, report: body };
+    if (fields['status'] === 'error') return { kind: 'failed', field: `${place}status`, report: body };
+    const partial = PARTIAL_FIELDS.find((name) => fields[name] === true);
+    if (partial !== undefined) return { kind: 'partial', field: place + partial, report: null };
+  }
+  return null;
+}
+
+/** Of a record that is not wrapped, only what no record has as a field of its own: `error` and `errors` with objects. */
+const ownReport = (body: JsonObject): JsonObject =>
+  Object.fromEntries(
+    ['error', 'errors'].flatMap((name) =>
+      typeof body[name] === 'object' && hasContent(body[name]) ? [[name, body[name]]] : [],
+    ),
+  );
+
+function hasContent(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.keys(value).length > 0;
+  return Boolean(value);
+}
+
+const holdsData = ({ data }: JsonObject): boolean => hasContent(data);
+
+// ─── limits, and the age of an answer ─────────────────────────────────────────────────────────────────────
+
+/** A longer wait is cut to this, so that a wrong header does not stop all repairs for a day. */
+export const MAX_RETRY_AFTER_MS = 15 * 60_000;
+/** After a rate limit that names no time, nothing is sent for so long. */
+const DEFAULT_PAUSE_MS = 10_000;
+
+/** What is left of a rate limit, under its usual names. */
+const REMAINING = ['ratelimit-remaining', 'x-ratelimit-remaining', 'x-rate-limit-remaining'];
+
+const isSpent = (headers: Headers): boolean =>
+  REMAINING.some((name) => headers.get(name)?.trim() === '0') ||
+  /(?:^|;)\s*r=0\s*(?:;|$)/.test(headers.get('ratelimit') ?? '');
+
+/** Milliseconds that an answer asks us to wait, from when it was read; null: it asks for no wait. */
+export function waitIn({ status, headers }: Answer, wallMs: number): number | null {
+  if (![403, 429, 503].includes(status)) return null;
+  const named = parseRetryAfter(headers.get('retry-after'), parseHttpDate(headers.get('date')) ?? wallMs);
+  return named ?? (status === 429 || (status === 403 && isSpent(headers)) ? DEFAULT_PAUSE_MS : null);
+}
+
+/**
+ * Milliseconds that a Retry-After header asks us to wait, 0 … `MAX_RETRY_AFTER_MS`; null: absent, or neither whole seconds nor
+ * an HTTP date. A date is compared with `nowMs`: pass the same answer's Date header if it has one, so that the two machines'
+ * clocks need not agree.
+ */
+export function parseRetryAfter(header: string | null, nowMs: number): number | null {
+  const text = header?.trim() ?? '';
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, MAX_RETRY_AFTER_MS);
+  const at = parseHttpDate(text);
+  return at === null ? null : Math.min(Math.max(0, at - nowMs), MAX_RETRY_AFTER_MS);
+}
+
+/** Milliseconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, or null. */
+export function parseHttpDate(text: string | null): number | null {
+  const at = text === null ? Number.NaN : Date.parse(text);
+  // Date.parse accepts nearly anything, 30 February too. Only a text that prints back the same is a date.
+  return Number.isFinite(at) && new Date(at).toUTCString() === text ? at : null;
+}
+
+/** A hundred years. An older answer is not told from one that is as old as that. */
+const MAX_AGE_SECONDS = 100 * 366 * 86_400;
+
+/** Milliseconds since the service itself gave the answer, if a cache says so (RFC 9111, section 5.1). */
+export function ageIn(headers: Headers): number {
+  const seconds = /^\s*(\d+)/.exec(headers.get('age') ?? '')?.[1];
+  return seconds === undefined ? 0 : Math.min(Number(seconds), MAX_AGE_SECONDS) * 1000;
+}
+
+/** How far the service's clock is ahead of ours: 0 within the second of its Date header. Null: no header, or a cached answer. */
+export function clockSkewMs(headers: Headers, wallMs: number): number | null {
+  const date = parseHttpDate(headers.get('date'));
+  if (date === null || headers.has('age')) return null;
+  if (wallMs < date) return date - wallMs;
+  return Math.min(0, date + 999 - wallMs);
+}
+
+// ─── bodies ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const NO_JSON = Symbol('no JSON');
+
+/** Undefined: there is no body. */
+export function jsonIn(body: Uint8Array): unknown {
+  if (body.length === 0) return undefined;
+  try {
+    return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(body));
+  } catch {
+    return NO_JSON;
+  }
+}
+
+/** Keeps every byte, because a service may show an answer only once. */
+function textOf(body: Uint8Array): string {
+  return Buffer.from(body).toString(isUtf8(body) ? 'utf8' : 'latin1');
+}
+
+/** The start of a body, for people. Credentials of `authorization` that the answer echoes are removed. */
+function excerptOf(body: Uint8Array, authorization: string): string | null {
+  if (body.length === 0) return null;
+  const token = authorization.slice(authorization.indexOf(' ') + 1);
+  // As it was sent, as some libraries write it in JSON, and as in a URL.
+  const spellings = [...new Set([token, token.replaceAll('/', '\\/'), encodeURIComponent(token)])];
+  const longest = Math.max(...spellings.map((spelling) => spelling.length));
+  // Replaced before the cut, which could leave a part of a spelling.
+  let text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + longest));
+  for (const spelling of spellings) {
+    text = text.replaceAll(spelling, '[credentials]');
+    // Replacing shortens the text, so a spelling that was cut by the limit above may move into the part that is shown.
+    if (body.length > EXCERPT_BYTES) text = withoutBeginning(text, spelling);
+  }
+  return text.slice(0, EXCERPT_BYTES);
+}
+
+/** Removes the longest end of `text` that is a beginning of `secret`. */
+function withoutBeginning(text: string, secret: string): string {
+  for (let length = Math.min(secret.length, text.length); length > 0; length -= 1) {
+    if (text.endsWith(secret.slice(0, length))) return text.slice(0, -length);
+  }
+  return text;
+}
+
+// ─── what to do ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const REMEDY_OF_HIDDEN_ANSWER =
+  'Check what was asked for, and COMPLIANCE_BASE_URL. The answer is not shown: it may hold a signing secret.';
+
+const REMEDY_OF_REASON = 'Change what was asked for as the reason says, or check COMPLIANCE_BASE_URL.';
+
+const REMEDIES: Readonly<Record<Exclude<UpstreamErrorKind, 'unauthorized'>, string>> = {
+  forbidden: 'The credentials are known but may not do this: check their permissions and COMPLIANCE_SCOPES.',
+  rate_limited: 'The service wants fewer requests: lower COMPLIANCE_REQUESTS_PER_MINUTE.',
+  server: 'The service itself fails; nothing to do here unless it lasts.',
+  failed: 'Do as the service’s message says: often the credentials lack a permission or a scope.',
+  partial: 'The service itself could not show everything; it is asked again.',
+  no_json:
+    'Check that COMPLIANCE_BASE_URL is the API itself, and what stands in between: a proxy, a sign-in.',
+  timeout: 'The service is slow or unreachable.',
+  network: 'Check COMPLIANCE_BASE_URL, name resolution, certificates and the way to the service.',
+  malformed: 'Check that COMPLIANCE_BASE_URL is the API itself and that ID_POINTERS_* fit its records.',
+  unexpected_status: 'Check COMPLIANCE_BASE_URL, and the request if it was your own.',
+  cancelled: 'Look in the service whether the request took effect before you repeat it.',
+};
+
+function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
+  if (kind !== 'unauthorized') return REMEDIES[kind];
+  return auth === 'api_key'
+    ? 'The service refuses the API key: check COMPLIANCE_API_KEY and whether the key was revoked.'
+    : 'The service refuses our token: check the COMPLIANCE_CLIENT_* settings, or sign in again.';
+}

@@ -1,0 +1,114 @@
+import type { Child } from 'hono/jsx';
+import { z } from 'zod';
+import { KINDS, type Kind } from '../../compliance/kinds.ts';
+import type { RecordReport } from '../../store/reports.ts';
+import { queries } from '../api/query.ts';
+import type { OpsContext } from '../context.ts';
+import { kindPlural, sentenceCase } from '../words.ts';
+import { anyOf, Filters } from './controls.tsx';
+import type { List } from './list-page.tsx';
+import { pendingSection } from './pending.tsx';
+import { type Column, Instant, NO_NAME, nameOr, RecordId, Tabs, Word } from './pieces.tsx';
+import { Verified } from './record-page.tsx';
+
+const yesOrNo = z
+  .enum(['yes', 'no'])
+  .transform((answer) => answer === 'yes')
+  .optional();
+
+const filters = queries.records
+  .omit({ limit: true, after: true })
+  .extend({ unverified: yesOrNo, deleted: yesOrNo, deletion_pending: yesOrNo });
+
+type Filter = z.output<typeof filters>;
+
+export const recordsList = (context: OpsContext, kind: Kind): List<typeof filters, RecordReport> => ({
+  name: 'Records',
+  title: sentenceCase(kindPlural(kind)),
+  note: 'What the tables hold, as last written.',
+  noun: ['record', 'records'],
+  filters,
+  cursor: queries.records.shape.after.unwrap(),
+  async read({ order, ...filter }, paging) {
+    return await context.store.listRecords(kind, filter, { ...paging, order });
+  },
+  async head(filter) {
+    const statuses = await context.store.listStatuses(kind);
+    return (
+      <>
+        <Tabs
+          label="Kinds"
+          tabs={KINDS.map((each) => ({
+            href: `/records/${each}`,
+            words: kindPlural(each),
+            isShown: each === kind,
+          }))}
+        />
+        {filtersOf(kind, statuses, filter)}
+        {filter.deletion_pending ? await pendingSection(context, kind) : null}
+      </>
+    );
+  },
+  columns: [
+    ['Id', ({ id }) => <RecordId kind={kind} id={id} />],
+    ['Name', (record) => nameOr(record, NO_NAME), 'full'],
+    ...(kind === 'policy' ? [VERSION] : []),
+    [
+      'Status',
+      ({ deleted_at, deletion_pending_since, status }) => {
+        if (deleted_at !== null) return <span class="state">deleted</span>;
+        return deletion_pending_since === null ? (
+          <Word text={status} />
+        ) : (
+          <span class="warn">deletion pending</span>
+        );
+      },
+      'wide',
+    ],
+    ['Verified', Verified, 'wide'],
+    ['Written', (record) => <Instant at={record.synced_at} />, 'wide'],
+  ],
+  empty: (isFiltered) =>
+    isFiltered
+      ? `No matching ${kindPlural(kind)}.`
+      : `No ${kindPlural(kind)} yet. They come with the first full sync, or with the first event about one.`,
+  foot: ({ deleted, order }) => (
+    <p class="note">
+      {deleted === undefined ? 'Deleted records are shown too. ' : ''}
+      {order === 'changed' ? 'Records whose last change was trimmed are not shown.' : ''}
+    </p>
+  ),
+});
+
+const VERSION: Column<RecordReport> = ['Version', ({ version = null }) => <Word text={version} />];
+
+function filtersOf(kind: Kind, statuses: readonly string[], filter: Filter): Child {
+  const { search, status, field, unverified, deleted, deletion_pending, order } = filter;
+  // The chosen status is among them, even if no record has it any more.
+  const choices = new Set([...statuses, ...(status === undefined ? [] : [status])]);
+  return (
+    <Filters
+      action={`/records/${kind}`}
+      label="Filter"
+      fields={[
+        ['search', 'Id or name', search],
+        ['status', 'Status', status, anyOf([...choices])],
+        ['field', 'Field=value', field && `${field.path.join('.')}=${field.value}`, FIELD],
+        ['unverified', 'Verified', yesNo(unverified), VERIFIED],
+        ['deleted', 'Deleted', yesNo(deleted), LIVE],
+        ['deletion_pending', 'Deletion', yesNo(deletion_pending), PENDING],
+        ['order', 'Order', order, ORDERS],
+      ]}
+    />
+  );
+}
+
+const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
+const FIELD = { pattern: '[^=]+=.*', title: 'such as owner.team=Legal' };
+const VERIFIED = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'verified' : 'not yet'));
+const LIVE = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'live' : 'deleted'));
+const PENDING = anyOf(['yes', 'no'], (value) => (value === 'yes' ? 'pending' : 'not pending'));
+const ORDERS = [
+  ['', 'by id'],
+  ['changed', 'last changed first'],
+] as const;

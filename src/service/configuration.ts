@@ -1,0 +1,154 @@
+import { type Diagnosis, diagnoseRejection } from '../doctor/diagnosis.ts';
+import { type Found, findingsOf, type Registration } from '../doctor/findings.ts';
+import type { Configuration } from '../ops/api/schemas.ts';
+import type { LiveFacts } from '../ops/context.ts';
+import type { Config } from '../platform/config.ts';
+import { describeError } from '../platform/errors.ts';
+import { fingerprint, newSalt } from '../platform/fingerprint.ts';
+import type { ShownDelivery, StoreSummary } from '../store/reports.ts';
+import type { StoredRegistration } from '../store/store.ts';
+import type { Base } from './opening.ts';
+import { candidateSecrets, stateOfSecret } from './signing-secrets.ts';
+
+/** Rejections since the last accepted delivery, newest first, that are searched for the sender's. */
+const REJECTIONS_LOOKED_AT = 50;
+/** What a sender with a wrong secret, clock or setting gets. Those for the time prove that it is one. */
+const SENDERS_REASONS = /^(bad_signature|timestamp_|bad_timestamp|no_signing_secret)/;
+/** A person waits for the answer. */
+const PROBE_MS = 3_000;
+
+/** What the service runs with and what it finds of its own set-up, for GET /api/configuration. */
+export function createConfiguration(options: Base & { receiverUrl: string; facts: () => LiveFacts }) {
+  const { config, described, store, clock } = options;
+  const salt = newSalt();
+  const atStart = described.settings();
+  const prints = new Map<string, Promise<string>>();
+  const printOf = (secret: string) => {
+    if (!prints.has(secret)) prints.set(secret, fingerprint(secret, salt));
+    return prints.get(secret)!;
+  };
+
+  /** Only a secret follows its file; all else is as it was at the start. */
+  async function settings(withSecrets: boolean): Promise<Configuration['settings']> {
+    const now = atStart.some(({ path, isSecret }) => path !== null && isSecret) ? described.settings() : [];
+    const listed = atStart.map((one) =>
+      one.isSecret && one.path !== null ? (now.find(({ name }) => name === one.name) ?? one) : one,
+    );
+    return await Promise.all(
+      listed.map(async ({ name, value, source, path, isSecret }) => ({
+        name,
+        value: isSecret ? null : value,
+        source,
+        path,
+        secret: isSecret,
+        fingerprint: isSecret && withSecrets && value !== null ? await printOf(value) : null,
+      })),
+    );
+  }
+
+  async function found(): Promise<Found> {
+    const [summary, registrations] = [await store.summary(), await store.listRegistrations()];
+    const living = registrations.filter(
+      ({ expiresWall }) => expiresWall === null || expiresWall > clock.wall(),
+    );
+    const facts = options.facts();
+    return {
+      warnings: described.warnings,
+      exposures: await store.exposures(),
+      api: apiOf(config, facts, summary),
+      toleranceSeconds: config.webhook.toleranceSeconds,
+      secrets: facts.secrets.map(({ position, registration, lastUsedAt }) => ({
+        name:
+          registration === null ? `WEBHOOK_SECRETS number ${position}` : `of registration ${registration}`,
+        lastUsedAt: lastUsedAt === null ? null : new Date(lastUsedAt).toISOString(),
+      })),
+      registrations: await Promise.all(living.map((each) => registrationOf(each, options))),
+      receiverUrl: `${options.receiverUrl}/webhooks`,
+      lastDeliveryAt: summary.last_delivery_at,
+      rejected: await rejectedSince(options, summary.last_delivery_at),
+    };
+  }
+
+  /** `withSecrets`: with fingerprints, by which a holder of the secrets can compare his own. */
+  return async (withSecrets: boolean): Promise<Configuration> => ({
+    version: options.facts().version,
+    started_at: new Date(options.startedAt).toISOString(),
+    folder: process.cwd(),
+    salt: withSecrets ? salt : null,
+    settings: await settings(withSecrets),
+    findings: findingsOf(await found()),
+  });
+}
+
+function apiOf(
+  config: Config,
+  { upstream }: LiveFacts,
+  { open_problems_by: open }: StoreSummary,
+): Found['api'] {
+  if (config.compliance === null) return null;
+  const { auth, baseUrl } = config.compliance;
+  return {
+    origin: baseUrl.origin,
+    credentials: {
+      api_key: 'COMPLIANCE_API_KEY',
+      oauth: 'the sign-in (“login”)',
+      service_account: 'COMPLIANCE_CLIENT_SECRET',
+    }[auth],
+    isRefused: open.some(({ reason }) => reason === 'credentials_rejected'),
+    ok: upstream.ok,
+    lastOkAt: upstream.last_ok_at,
+    lastError: upstream.last_error,
+    skewMs: upstream.skew_ms,
+  };
+}
+
+async function registrationOf(
+  registration: StoredRegistration,
+  { config, clock }: Base,
+): Promise<Registration> {
+  const { upstreamId, url, delivers } = registration;
+  const settings = { key: config.credentialsKey, encoding: config.webhook.secretEncoding, now: clock.wall() };
+  const { state } = stateOfSecret(registration, settings);
+  const flaw = state === 'verifies' || state === 'expired' ? null : state;
+  return { upstreamId, url, delivers, flaw, instead: await whoAnswers(url) };
+}
+
+/** What answers at a registered address in place of a receiver; null: a receiver, which takes POST only. */
+async function whoAnswers(url: string): Promise<string | null> {
+  try {
+    const { status, headers } = await fetch(url, {
+      redirect: 'manual',
+      signal: AbortSignal.timeout(PROBE_MS),
+    });
+    return status === 405 && headers.get('allow') === 'POST' ? null : `what answers there says ${status}`;
+  } catch (error) {
+    const { cause } = error as Error;
+    return cause instanceof Error && 'code' in cause ? String(cause.code) : describeError(error);
+  }
+}
+
+/** The newest rejection since the last accepted delivery, and why; the sender's before a stranger's. */
+async function rejectedSince(base: Base, lastDeliveryAt: string | null): Promise<Found['rejected']> {
+  const since = lastDeliveryAt === null ? {} : { since: lastDeliveryAt };
+  const { store } = base;
+  const { items } = await store.listDeliveries(
+    { outcome: 'rejected', ...since },
+    { limit: REJECTIONS_LOOKED_AT },
+  );
+  const senders = items.find(({ reason }) => SENDERS_REASONS.test(reason ?? ''));
+  const { id } = senders ?? items[0] ?? { id: null };
+  // Lists have no bodies.
+  const rejection = id === null ? null : await store.showDelivery(id);
+  if (rejection === null) return null;
+  const diagnosis = await diagnosisOf(base, rejection);
+  return { id: rejection.id, at: rejection.received_at, isSenders: senders !== undefined, diagnosis };
+}
+
+/** Why a stored delivery was rejected, by the secrets and settings that the service has now. */
+export async function diagnosisOf(
+  { config, store, clock }: Base,
+  rejection: ShownDelivery,
+): Promise<Diagnosis> {
+  const secrets = candidateSecrets(config, await store.listRegistrations(), clock.wall());
+  return diagnoseRejection(rejection, secrets, config.webhook);
+}

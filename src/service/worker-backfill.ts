@@ -1,0 +1,175 @@
+import type { Backfill } from '../backfill/backfill.ts';
+import type { RunningSyncRun } from '../backfill/full-sync.ts';
+import { NOTHING_KNOWN, type UpstreamHealth } from '../backfill/upstream.ts';
+import type { BudgetState } from '../compliance/budget.ts';
+import { KINDS, type Kind } from '../compliance/kinds.ts';
+import { type Clock, momentOf } from '../platform/clock.ts';
+import type { Lease, Store, Verbs } from '../store/store.ts';
+import type { Held, WorkerLease } from './worker-lease.ts';
+
+/** What the worker reports, for the pages of the other processes. */
+const LIVE_FACT = 'backfill_live';
+/** The report is written this often even without changes, and is believed for this long. */
+const WRITE_AGAIN_MS = 5_000;
+const BELIEVED_MS = 15_000;
+/** What is known of the API. */
+export interface ApiState {
+  health: UpstreamHealth;
+  running: readonly RunningSyncRun[];
+  budget: BudgetState;
+  /** How far the API's clock was ahead of ours by its last answer with a date, in milliseconds; null: no answer had one. */
+  skewMs: number | null;
+}
+
+interface Working {
+  backfill: Backfill;
+  known(): ApiState;
+}
+
+export type WorkerBackfill = ReturnType<typeof createWorkerBackfill>;
+
+/**
+ * Repairs and full syncs, which the worker does for all processes: the request budget limits them, so more processes could not read
+ * more, and what is known of the API stays in one place. The others leave requests in the database, and show what the worker reports.
+ */
+export function createWorkerBackfill(options: {
+  store: Store;
+  lease: Pick<WorkerLease, 'notify' | 'lookNow'>;
+  clock: Clock;
+  requestsPerMinute: number;
+  /** Makes what asks the API. `from`: the full syncs that the last worker did not finish, and what it knew of the API. */
+  create(
+    store: Verbs,
+    from: { interrupted: readonly { kind: Kind; pages: number }[]; wasUnreachable: boolean },
+  ): Promise<Working>;
+}) {
+  const { store, lease, clock, requestsPerMinute: limit } = options;
+  const now = () => momentOf(clock);
+  const nothingKnown: ApiState = {
+    health: NOTHING_KNOWN,
+    running: [],
+    budget: { limit, left: limit, pausedForMs: 0 },
+    skewMs: null,
+  };
+  let working: (Working & { lease: Lease | null }) | null = null;
+  let paused = false;
+  const asked = new Set<{ kinds: readonly Kind[]; reason: string }>();
+  let live: (ApiState & { at: number }) | null = null;
+  let written = { at: Number.NEGATIVE_INFINITY, text: '' };
+
+  /** Reads the API for all processes while this one is the worker. */
+  async function work({ lease, signal }: Held): Promise<void> {
+    const own = lease === null ? store : underLease(store, lease, clock);
+    const interrupted = await own.interruptSyncRuns(now());
+    const wasUnreachable = await store.isProblemOpen({ reason: 'unreachable', kind: null, recordId: null });
+    const made = await options.create(own, { interrupted, wasUnreachable });
+    const { backfill } = made;
+    if (paused) backfill.pause();
+    backfill.requestFullSync(KINDS, 'start');
+    working = { ...made, lease };
+    try {
+      await passOn();
+      await backfill.run(signal);
+    } finally {
+      // Believed until the next worker reports: while this process stops, the API is still what it was.
+      live = { at: clock.steady(), ...made.known(), running: [] };
+      working = null;
+    }
+  }
+
+  async function passOn(): Promise<void> {
+    for (const request of asked) {
+      const { kinds, reason } = request;
+      if (working !== null) working.backfill.requestFullSync(kinds, reason);
+      else await leave(kinds, reason);
+      asked.delete(request);
+    }
+  }
+
+  /** Leaves a request for the worker. */
+  async function leave(kinds: readonly Kind[], reason: string): Promise<void> {
+    await store.requestSyncRuns(kinds, reason, now());
+    lease.notify('work');
+  }
+
+  async function report({ known }: Working): Promise<void> {
+    const { health, running, ...rest } = known();
+    const text = JSON.stringify({ health, running });
+    const at = clock.steady();
+    if (text === written.text && at - written.at < WRITE_AGAIN_MS) return;
+    await store.writeFact(LIVE_FACT, JSON.stringify({ at, health, running, ...rest }));
+    written = { at, text };
+  }
+
+  function known(): ApiState {
+    if (working !== null) return working.known();
+    return live !== null && clock.steady() - live.at < BELIEVED_MS ? live : nothingKnown;
+  }
+
+  return {
+    work,
+    known,
+
+    /** Passes requests on, takes those of others as the worker, and writes or reads the report. `isNotified`: another process has announced work. */
+    async look(isNotified: boolean): Promise<void> {
+      await passOn();
+      const own = working;
+      if (own === null) {
+        const text = await store.readFact(LIVE_FACT);
+        live = text === null ? null : JSON.parse(text);
+        return;
+      }
+      if (own.lease !== null)
+        for (const { kind, reason } of await store.takeSyncRequests(own.lease))
+          own.backfill.requestFullSync([kind], reason);
+      if (isNotified) own.backfill.wake();
+      await report(own);
+    },
+
+    /** As `requestFullSync`, but a worker knows of it, now or later, when this resolves. */
+    async askForFullSync(kinds: readonly Kind[], reason: string): Promise<void> {
+      if (working !== null) working.backfill.requestFullSync(kinds, reason);
+      else await leave(kinds, reason);
+    },
+    requestFullSync(kinds: readonly Kind[], reason: string): void {
+      if (working !== null) working.backfill.requestFullSync(kinds, reason);
+      else {
+        asked.add({ kinds, reason });
+        lease.lookNow();
+      }
+    },
+    async refetch(kind: Kind, ids: readonly string[]): Promise<void> {
+      if (working !== null) return await working.backfill.refetch(kind, ids);
+      await store.makeDue(kind, ids, now());
+      lease.notify('work');
+    },
+    wake(): void {
+      if (working !== null) working.backfill.wake();
+      else lease.notify('work');
+    },
+    pause(): void {
+      paused = true;
+      working?.backfill.pause();
+    },
+    resume(): void {
+      paused = false;
+      working?.backfill.resume();
+    },
+  };
+}
+
+/** The store for the worker. */
+function underLease(store: Store, lease: Lease, clock: Clock): Verbs {
+  // Another process's clock may be this much behind. A read that is later by it covers what that process has accepted.
+  const marginMs = () => 2 * (clock.marginMs?.() ?? 0);
+  const fenced = store.underLease(lease);
+  return {
+    ...fenced,
+    dueRecords: (kind, now, timing, ...rest) =>
+      fenced.dueRecords(kind, { ...now, steady: now.steady - marginMs() }, timing, ...rest),
+    async nextDueAt(kind) {
+      const at = await fenced.nextDueAt(kind);
+      return at === null ? null : at + marginMs();
+    },
+  };
+}

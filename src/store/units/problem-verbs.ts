@@ -1,0 +1,75 @@
+import type { Kind } from '../../compliance/kinds.ts';
+import { problemRule } from '../../mirror/problems.ts';
+import type { Database } from '../database.ts';
+import type { Now, ProblemKey, ResolveOutcome } from '../values.ts';
+import { settleUnknown } from './due.ts';
+import {
+  accept,
+  endProblem,
+  isAccepted,
+  isOpen,
+  kindsWantingFullSync,
+  openProblem,
+  openWithNumber,
+} from './problems.ts';
+import { reading } from './reading.ts';
+import { iso, singleValue, sql } from './sql.ts';
+
+const PAUSED: ProblemKey = { reason: 'paused', kind: null, recordId: null };
+const SINCE = sql`SELECT opened_at FROM problems WHERE ${isOpen(PAUSED)} ORDER BY id LIMIT 1`;
+
+/** What keeps a kind from being in sync, as the stages and people say. */
+export function createProblemVerbs(database: Database) {
+  return {
+    /** Opens the problem, or counts another occurrence if it is open. `stays`: what a person can accept, until it changes. */
+    async openProblem(problem: ProblemKey, error: string | null, now: Now, stays?: string): Promise<void> {
+      await database.transact((unit) => openProblem(unit, problem, error, now, { stays }));
+    },
+
+    /** What it waited for has happened; `error`: resolved only if that is its last one. False: it is not open. */
+    endProblem: (problem: ProblemKey, now: Now, error?: string): Promise<boolean> =>
+      database.transact((unit) => endProblem(unit, problem, iso(now.wall), error)),
+
+    /** A person accepts exactly what the open problem with this number shows. Of an unknown id: there is no such record. */
+    resolveProblem: (id: number, digest: string, now: Now): Promise<ResolveOutcome> =>
+      database.transact(async (unit) => {
+        const shown = await openWithNumber(unit, id);
+        if (shown === null) return 'not_open';
+        if (shown.digest !== digest) return 'changed';
+        const { kind, recordId, reason, number } = shown;
+        if (problemRule(reason).hasOwnEnd) return 'unfit';
+        const nowIso = iso(now.wall);
+        if (reason === 'unknown_record' && kind !== null && recordId !== null)
+          await settleUnknown(unit, kind, [recordId], number, nowIso);
+        await accept(unit, id, shown, nowIso);
+        return 'resolved';
+      }),
+
+    /** Whether a person has accepted the problem as it is. */
+    isAccepted: reading((problem: ProblemKey): Promise<boolean> => isAccepted(database.sql, problem)),
+
+    isProblemOpen: async (problem: ProblemKey): Promise<boolean> =>
+      (await database.sql.query(sql`SELECT 1 FROM problems WHERE ${isOpen(problem)} LIMIT 1`)).length > 0,
+
+    /** Begins a pause, unless there is one. Resolves with its beginning, in wall-clock milliseconds. */
+    pause: (now: Now): Promise<number> =>
+      database.transact(async (unit) => {
+        const since = await singleValue<string>(unit, SINCE);
+        if (since === null) await openProblem(unit, PAUSED, null, now);
+        return since === null ? now.wall : Date.parse(since);
+      }),
+
+    async resume(now: Now): Promise<void> {
+      await database.transact((unit) => endProblem(unit, PAUSED, iso(now.wall)));
+    },
+
+    /** Since when processing and repairs are paused, in wall-clock milliseconds; null: they are not. */
+    async pausedSince(): Promise<number | null> {
+      const since = await singleValue<string>(database.sql, SINCE);
+      return since === null ? null : Date.parse(since);
+    },
+
+    /** Kinds with an open problem that a full sync begun now would resolve, or not read in full with the present credentials. */
+    kindsWantingFullSync: reading((now: Now): Promise<Kind[]> => kindsWantingFullSync(database.sql, now)),
+  };
+}

@@ -1,0 +1,116 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+import { eventually } from '../convergence/service.ts';
+import { cli, type Running, start } from './executable.ts';
+
+const MAIN = new URL('../../dist/src/main.js', import.meta.url).pathname;
+const hasScript = spawnSync('script', ['--version']).stdout?.toString().includes('util-linux') ?? false;
+const TOKEN = 'approving-operator-0123456789-of-thirt';
+
+let folder: string;
+let settings: Record<string, string>;
+let running: Running | null;
+
+const now = () => ({ wall: Date.now(), steady: Date.now() });
+
+async function withStore<T>(work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openStore(settings['DATABASE_URL']!);
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+const hold = (...ids: string[]) =>
+  withStore(async (store) => {
+    const objects = ids.map((id) => ({ id, json: JSON.stringify({ id, name: `Name of ${id}` }) }));
+    const read = { number: await store.currentNumber(), beganAt: 0, endedAt: 1, endedWall: Date.now() };
+    const cause = { cause: 'refetch', causeId: null } as const;
+    const context = { cause, syncRunId: null, timing: { settleMs: 1 }, pointers: DEFAULT_ID_POINTERS };
+    await store.applyReads('vendor', objects, read, context);
+    for (const id of ids) await store.askToDelete('vendor', id, 'not listed', now());
+  });
+/** How many wait for a person. */
+const waiting = () =>
+  withStore(async (store) =>
+    (await store.pendingDeletions(Date.now())).reduce((sum, { count }) => sum + count, 0),
+  );
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-deletions-'));
+  settings = {
+    DATABASE_URL: `file:${join(folder, 'mirror.db')}`,
+    PORT: '0',
+    OPS_PORT: '0',
+    OPS_TOKENS: `olga:operate:${TOKEN}`,
+    WEBHOOK_SECRETS: 'deletions-secret-0123456789',
+    LOG_LEVEL: 'fatal',
+  };
+  running = null;
+  await hold('ven-2', 'ven-1');
+});
+afterEach(async () => {
+  running?.child.kill('SIGKILL');
+  await running?.exited;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+beforeEach(async () => {
+  running = start(['serve'], settings);
+  await running.line('Operators: ');
+  await eventually('the problem', async () => (await problem()) !== undefined);
+});
+const problem = async (): Promise<{ id: number } | undefined> =>
+  JSON.parse((await cli(['problems', 'reason=pending_deletions', '--json'], settings)).out).items[0];
+const decide = async (verb: 'approve' | 'keep' | 'show', ...rest: string[]) =>
+  cli(['problems', verb, String((await problem())!.id), ...rest], settings);
+const digestIn = (said: string) => /--digest ([^\s)]+)/.exec(said)![1]!;
+
+it.each(['approve', 'keep'] as const)(
+  '%s shows what it is about, decides nothing where nobody can be asked, and takes the digest of what was shown',
+  async (verb) => {
+    const { code, out, err } = await decide(verb);
+    expect(code).toBe(2);
+    expect(out).toMatch(/\nven-1 +Name of ven-1 .*\nven-2 /);
+    expect((await decide('show')).out).toMatch(/\nven-1 +Name of ven-1 .*\nven-2 /);
+    expect(err).toMatch(new RegExp(`nothing is changed yet.*problems ${verb} \\d+ --digest \\S+`));
+    await hold('ven-3');
+    const refused = await decide(verb, '--digest', digestIn(err));
+    expect(refused.code).toBe(1);
+    expect(refused.err).toContain('pending deletions have changed since they were shown');
+    expect(await waiting()).toBe(3);
+
+    expect((await decide(verb, '--digest', digestIn((await decide(verb)).err))).code).toBe(0);
+    expect(await waiting()).toBe(0);
+    expect((await problem()) === undefined).toBe(verb === 'keep');
+    expect((await cli(['problems', verb, '999'], settings)).code).toBe(1);
+  },
+);
+
+it.skipIf(!hasScript).each([
+  ['No', '\r', 1, 2],
+  ['Yes', '\u001b[A\r', 0, 0],
+] as const)('approve asks at a terminal, and the answer is %s', async (_, keys, code, left) => {
+  const command = `stty cols 80; '${process.execPath}' '${MAIN}' problems approve ${(await problem())!.id}`;
+  const child = spawn('script', ['-qefc', command, '/dev/null'], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], TERM: 'dumb', ...settings },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  let screen = '';
+  let isAsked = false;
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    screen += text;
+    if (isAsked || !/as well\?.*Enter: confirm/s.test(screen)) return;
+    isAsked = true;
+    child.stdin.write(keys);
+  });
+  expect([(await once(child, 'close'))[0], await waiting()]).toEqual([code, left]);
+});

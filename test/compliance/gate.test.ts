@@ -1,0 +1,139 @@
+import { expect, it } from 'vitest';
+import { UpstreamError } from '../../src/compliance/errors.ts';
+import { ageIn, type Expectation, judge, reportIn } from '../../src/compliance/gate.ts';
+import { isObject } from '../../src/compliance/pointers.ts';
+import { ExchangeFailure } from '../../src/compliance/transport.ts';
+
+/** What an answer comes to: `ok`, or the kind of its error. */
+function judged(
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+  expected: Partial<Expectation<unknown>> = {},
+) {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return judge<unknown>(
+    { method: 'GET', path: '/x', isSuccess: (code) => code === 200, read: (json) => json, ...expected },
+    { status, headers: new Headers(headers), body: Buffer.from(text) },
+    { auth: 'api_key', authorization: 'Bearer key-0123456789', wallMs: 0 },
+  );
+}
+const kindOf = (result: ReturnType<typeof judged>) => (result instanceof UpstreamError ? result.kind : 'ok');
+const ROWS = [{ id: 'a' }];
+
+it.each<[string, unknown, 'failed' | 'partial' | null]>([
+  ['errors and no rows', { data: [], errors: [{ message: 'scope missing' }] }, 'failed'],
+  ['errors beside rows', { data: ROWS, errors: [{ message: 'one shard timed out' }] }, 'partial'],
+  ['errors in meta', { data: ROWS, meta: { errors: ['x'] } }, 'partial'],
+  ['an error and data null', { data: null, error: { code: 'forbidden' }, id: 'v2' }, 'failed'],
+  ['an error as a text', { error: 'no' }, 'failed'],
+  ['an error as a number', { data: null, error: 7 }, 'failed'],
+  ['errors by field', { data: { id: 'a', name: null }, errors: { name: ['internal'] } }, 'partial'],
+  ['success false', { success: false, data: ROWS }, 'failed'],
+  ['ok false', { ok: false }, 'failed'],
+  ['ok false in meta', { data: ROWS, meta: { ok: false } }, 'failed'],
+  ['status error', { status: 'error', data: ROWS }, 'failed'],
+  ['partial', { data: ROWS, partial: true }, 'partial'],
+  ['incomplete_results', { data: ROWS, meta: { total: 1, incomplete_results: true } }, 'partial'],
+  ['incompleteResults', { data: ROWS, incompleteResults: true }, 'partial'],
+  ['has_errors', { data: ROWS, meta: { has_errors: true } }, 'partial'],
+  ['timed_out', { data: ROWS, timed_out: true }, 'partial'],
+  ['no errors', { data: ROWS, errors: [] }, null],
+  ['errors that are an empty object', { data: ROWS, errors: {} }, null],
+  ['error null', { data: ROWS, error: null }, null],
+  ['an empty error', { data: ROWS, error: '' }, null],
+  ['error false', { data: ROWS, error: false }, null],
+  ['success true', { data: ROWS, success: true, partial: false, timed_out: false }, null],
+  ['status ok', { data: ROWS, status: 'success' }, null],
+  ['has_errors of another type', { data: ROWS, has_errors: 'maybe' }, null],
+  [
+    'fields of a record',
+    { data: { id: 'a', status: 'error', error: 'x', errors: ['y'], partial: true, ok: false } },
+    null,
+  ],
+  ['a field of a row', { data: [{ id: 'a', status: 'error', success: false }] }, null],
+  ['an array', ROWS, null],
+  ['nothing', null, null],
+])('an answer with %s reports what it does', (_what, body, kind) => {
+  expect(reportIn(body, undefined)?.kind ?? null).toBe(kind);
+  expect(kindOf(judged(200, body as object))).toBe(kind ?? 'ok');
+});
+
+it.each<[string, object, 'failed' | null]>([
+  ['status error', { id: 'a', name: 'A', status: 'error' }, null],
+  ['a text under error', { id: 'a', name: 'A', error: 'of its import' }, null],
+  ['an error object', { id: 'a', name: 'A', error: { code: 'forbidden' } }, 'failed'],
+  ['no name, and an error', { id: 'a', error: 'no' }, 'failed'],
+])('a record that is not wrapped, with %s, is a record or a failure', (_what, body, kind) => {
+  const isRecord = (one: object) => isObject(one) && 'id' in one && 'name' in one;
+  expect(reportIn(body, isRecord)?.kind ?? null).toBe(kind);
+});
+
+it('a report is quoted, without what may be a secret, and a POST that was refused so is known to have done nothing', () => {
+  const body = { success: false, error: { code: 'limit', message: 'too many webhooks abcdefghijklmnop123' } };
+  const refused = judged(200, body, {}, { method: 'POST', isSecret: true, asText: true });
+  expect(refused).toMatchObject({
+    kind: 'failed',
+    outcomeUnknown: false,
+    excerpt: 'too many webhooks [hidden]',
+  });
+  const warned = { data: { id: 'w1', secret: 's' }, errors: [{ message: 'one event is unknown' }] };
+  expect(judged(200, warned, {}, { method: 'POST', asText: true })).toMatchObject({ agedMs: 0 });
+  expect(judged(200, { data: [], errors: [{ message: 'scope missing' }] })).toMatchObject({
+    message: 'GET /x: answered 200, and the answer says itself that it is a failure (errors): scope missing',
+  });
+});
+
+it.each<[number, Record<string, string>, string, number | null]>([
+  [401, {}, 'unauthorized', null],
+  [401, { 'retry-after': '5' }, 'unauthorized', null],
+  [403, {}, 'forbidden', null],
+  [403, { 'retry-after': '5' }, 'rate_limited', 5_000],
+  [403, { 'x-ratelimit-remaining': '0' }, 'rate_limited', 10_000],
+  [403, { 'ratelimit-remaining': '0', 'retry-after': '7' }, 'rate_limited', 7_000],
+  [403, { ratelimit: '"default";r=0;t=30' }, 'rate_limited', 10_000],
+  [403, { 'x-ratelimit-remaining': '12' }, 'forbidden', null],
+  [429, {}, 'rate_limited', 10_000],
+  [429, { 'retry-after': '9' }, 'rate_limited', 9_000],
+  [503, { 'retry-after': '9' }, 'server', 9_000],
+  [503, {}, 'server', null],
+  [500, { 'retry-after': '9' }, 'server', null],
+  [404, { 'retry-after': '9' }, 'unexpected_status', null],
+])('%i with %j is %s', (status, headers, kind, retryAfterMs) => {
+  expect(judged(status, {}, headers)).toMatchObject({ kind, retryAfterMs });
+});
+
+it.each<[string, string]>([
+  ['a page', '<html>'],
+  ['a text', 'busy'],
+  ['half of an answer', '{"data":['],
+])('%s is no JSON, and no answer of this API', (_what, body) => {
+  expect(judged(200, body)).toMatchObject({ kind: 'no_json', retryable: true });
+});
+
+it('a redirect is no answer of this API either', () => {
+  const reply = new ExchangeFailure('no_json', 'the answer is a redirect, which is never followed', {
+    status: 302,
+  });
+  const sent = { auth: 'api_key', authorization: '', wallMs: 0 } as const;
+  const expected: Expectation<unknown> = {
+    method: 'GET',
+    path: '/x',
+    isSuccess: () => true,
+    read: () => null,
+  };
+  expect(judge(expected, reply, sent)).toMatchObject({ kind: 'no_json' });
+});
+
+it.each([
+  ['3600', 3_600_000],
+  ['0', 0],
+  [' 12 ', 12_000],
+  ['12, 40', 12_000],
+  ['-1', 0],
+  ['old', 0],
+  [null, 0],
+])('an Age of %j is %i ms', (header, ms) => {
+  expect(ageIn(new Headers(header === null ? {} : { age: header }))).toBe(ms);
+  expect(judged(200, { data: [] }, header === null ? {} : { age: header })).toMatchObject({ agedMs: ms });
+});

@@ -1,0 +1,194 @@
+import { expect, it } from 'vitest';
+import type { Backfill } from '../../src/backfill/backfill.ts';
+import { NOTHING_KNOWN } from '../../src/backfill/upstream.ts';
+import type { Kind } from '../../src/compliance/kinds.ts';
+import { createWorkerBackfill } from '../../src/service/worker-backfill.ts';
+import type { WorkerLease } from '../../src/service/worker-lease.ts';
+import type { Lease, Store, Verbs } from '../../src/store/store.ts';
+import { HeldClock } from '../compliance/held-clock.ts';
+
+const health = (lastError: string) => ({ ...NOTHING_KNOWN, lastError });
+
+function scene({ isUnreachable = false, fact = null as string | null } = {}) {
+  const told: string[] = [];
+  let ended = Promise.withResolvers<void>();
+  const known = {
+    stores: [] as Verbs[],
+    interrupted: [] as unknown[],
+    fact,
+    isUnreachable,
+    wasUnreachable: false,
+  };
+  const own = {
+    pause: () => void told.push('pause'),
+    resume: () => void told.push('resume'),
+    wake: () => void told.push('wake'),
+    requestFullSync: (kinds, reason) => void told.push(`${kinds.length > 1 ? '' : `${kinds[0]} `}${reason}`),
+    refetch: async () => void told.push('refetch'),
+    health: () => health('of the worker'),
+    runningSyncRuns: () => ['a sync run'] as never,
+    async run() {
+      told.push('run');
+      ended = Promise.withResolvers<void>();
+      await ended.promise;
+    },
+  } as Partial<Backfill> as Backfill;
+  const lease = { name: 'worker', owner: 'us', fence: 1 };
+  const processes = {
+    notify: (notice) => void told.push(`notify ${notice}`),
+    lookNow: () => undefined,
+  } as Partial<WorkerLease> as WorkerLease;
+  const waiting: { kind: Kind; reason: string }[] = [];
+  const shared = {
+    interruptSyncRuns: async () => [{ kind: 'vendor', pages: 12 }],
+    requestSyncRuns: async (kinds, reason) => {
+      told.push(reason);
+      waiting.push(...kinds.map((kind) => ({ kind, reason })));
+    },
+    takeSyncRequests: async () => waiting.splice(0),
+    makeDue: async () => void told.push('due'),
+    readFact: async () => known.fact,
+    isProblemOpen: async () => known.isUnreachable,
+    writeFact: async (_name, value) => {
+      told.push('report');
+      known.fact = value;
+      return true;
+    },
+    startSyncRun: async () => void told.push('sync run') as never,
+    dueRecords: async (_kind, { steady }) => void told.push(`due by ${steady}`) as never,
+    nextDueAt: async (kind) => (kind === 'vendor' ? 5_000 : null),
+  } as Partial<Store> as Store;
+  const store = {
+    ...shared,
+    startSyncRun: async () => void told.push('sync run without the lease') as never,
+    underLease: (held: Lease) => (held === lease ? shared : store),
+  } as Store;
+  const clock = Object.assign(new HeldClock(), { marginMs: () => 7 });
+  const backfill = createWorkerBackfill({
+    store,
+    lease: processes,
+    clock,
+    requestsPerMinute: 60,
+    create: async (over, { interrupted, wasUnreachable }) => {
+      known.wasUnreachable = wasUnreachable;
+      known.stores.push(over);
+      known.interrupted.push(...interrupted);
+      const budget = { limit: 60, left: 7, pausedForMs: 0 };
+      return {
+        backfill: own,
+        known: () => ({ health: own.health(), running: own.runningSyncRuns(), budget, skewMs: null }),
+      };
+    },
+  });
+  const lead = () => backfill.work({ lease, signal: new AbortController().signal });
+  return { told, known, clock, backfill, lead, end: () => ended.resolve() };
+}
+
+it('what a process is asked for goes to its own backfill while it is the worker, and to the next worker before and after', async () => {
+  const { told, known, clock, backfill, lead, end } = scene();
+  const takenSince = () => told.splice(0);
+  await backfill.refetch('vendor', ['v']);
+  backfill.wake();
+  backfill.requestFullSync(['vendor'], 'operator');
+  backfill.requestFullSync(['policy'], 'operator');
+  await backfill.look(true);
+  await backfill.askForFullSync(['policy'], 'approval');
+  expect(takenSince()).toEqual([
+    'due',
+    'notify work',
+    'notify work',
+    'operator',
+    'notify work',
+    'operator',
+    'notify work',
+    'approval',
+    'notify work',
+  ]);
+
+  for (const taken of [['operator', 'vendor operator', 'policy operator', 'policy approval'], []]) {
+    const running = lead();
+    await expect.poll(() => told.at(-1)).toBe('run');
+    expect(takenSince()).toEqual(['start', 'run']);
+    expect(known.interrupted.splice(0)).toEqual([{ kind: 'vendor', pages: 12 }]);
+    await backfill.refetch('vendor', ['v']);
+    backfill.pause();
+    backfill.resume();
+    backfill.wake();
+    await backfill.askForFullSync(['vendor'], 'approval');
+    backfill.requestFullSync(['vendor'], 'operator');
+    expect(takenSince()).toEqual([
+      'refetch',
+      'pause',
+      'resume',
+      'wake',
+      'vendor approval',
+      'vendor operator',
+    ]);
+    await backfill.look(true);
+    expect(takenSince()).toEqual([...taken.slice(1), 'wake', 'report']);
+    end();
+    await running;
+    await clock.advance(5_000);
+    await backfill.refetch('vendor', ['v']);
+    expect(takenSince()).toEqual(['due', 'notify work']);
+  }
+});
+
+it('a worker reports at each change and every 5 s, and others believe its report for 15 s', async () => {
+  const worker = scene();
+  const running = worker.lead();
+  await expect.poll(() => worker.told).toEqual(['start', 'run']);
+  worker.told.length = 0;
+  for (let seconds = 0; seconds <= 5; seconds += 1) {
+    await worker.backfill.look(false);
+    await worker.clock.advance(1_000);
+  }
+  expect(worker.told).toEqual(['report', 'report']);
+  expect(worker.backfill.known().health).toEqual(health('of the worker'));
+  worker.end();
+  await running;
+
+  const other = scene({ fact: worker.known.fact });
+  await other.clock.advance(6_000);
+  await other.backfill.look(false);
+  expect(other.backfill.known().health).toEqual(health('of the worker'));
+  expect(other.backfill.known().running).toEqual(['a sync run']);
+  await other.clock.advance(15_000);
+  expect(other.backfill.known().health).toEqual(NOTHING_KNOWN);
+});
+
+it('a worker works under its lease, and reads records later by what the clock of another may be behind', async () => {
+  const { told, known, clock, lead, end } = scene();
+  const running = lead();
+  await expect.poll(() => told).toEqual(['start', 'run']);
+  told.length = 0;
+  const store = known.stores.at(-1)!;
+  const now = { wall: clock.wall(), steady: clock.steady() };
+  await store.startSyncRun('vendor', 'timer', now);
+  await store.dueRecords('vendor', now, { settleMs: 10 }, 1);
+  expect(told).toEqual(['sync run', `due by ${now.steady - 14}`]);
+  expect([await store.nextDueAt('vendor'), await store.nextDueAt('policy')]).toEqual([5_014, null]);
+  end();
+  await running;
+});
+
+it('a worker that has stopped still says what it last knew of the API, for the beat that ends its process', async () => {
+  const { told, backfill, lead, end } = scene();
+  const running = lead();
+  await expect.poll(() => told).toEqual(['start', 'run']);
+  end();
+  await running;
+  expect(backfill.known().health).toEqual(health('of the worker'));
+  expect(backfill.known().running).toEqual([]);
+});
+
+it('a worker knows from the database whether the API was unreachable before it took over', async () => {
+  for (const isUnreachable of [true, false]) {
+    const { told, known, lead, end } = scene({ isUnreachable });
+    const running = lead();
+    await expect.poll(() => told).toEqual(['start', 'run']);
+    expect(known.wasUnreachable).toBe(isUnreachable);
+    end();
+    await running;
+  }
+});
