@@ -70,7 +70,10 @@ describe('export and the commands from afar', () => {
       const { kinds } = await service.get<{ kinds: { unverified: number }[] }>('/api/status');
       const gaps = await service.get<{ items: object[] }>('/api/problems');
       const syncRuns = await service.get<{ items: { outcome: string | null }[] }>('/api/syncs');
+      const fields = await service.get<{ items: { field: string }[] }>('/api/views/fields');
       return (
+        // The columns of a kind follow its records.
+        fields.items.some(({ field }) => field === 'code') &&
         kinds.every(({ unverified }) => unverified === 0) &&
         gaps.items.length === 0 &&
         syncRuns.items.every(({ outcome }) => outcome !== null)
