@@ -1,6 +1,7 @@
 import { globSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import type { TestCase } from 'vitest/node';
 import { IS_FULL } from './test/support/full.ts';
 
 // Threads and processes that tests start load the sources by Node itself: to strip their types each time anew took half of what
@@ -41,6 +42,16 @@ const filesOf = Map.groupBy(
     'process',
 );
 
+const flaky: string[] = [];
+
+function noteFlaky(test: TestCase): void {
+  if (test.diagnostic()?.flaky) flaky.push(`${test.module.relativeModuleId} > ${test.fullName}`);
+}
+
+function tellFlaky(): void {
+  for (const name of flaky) process.stdout.write(`\nPassed only at the second try: ${name}\n`);
+}
+
 export default defineConfig({
   test: {
     setupFiles: ['test/properties.ts'],
@@ -48,6 +59,9 @@ export default defineConfig({
     maxWorkers: 6,
     // A snapshot that is missing fails, here as in continuous integration; `-u` writes it.
     update: 'none',
+    // A busy machine does not fail the whole run, and no such test goes unseen.
+    retry: 1,
+    reporters: ['default', { onTestCaseResult: noteFlaky, onTestRunEnd: tellFlaky }],
     testTimeout: 180_000,
     hookTimeout: 180_000,
     // Ends what hangs; the default of a second would also end what a busy machine is slow at.
