@@ -1,9 +1,9 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { olderDatabase } from '../store/older-database.ts';
+import { nextVersion } from '../store/next-version.ts';
 import { cli, type Running, start } from './executable.ts';
 
 /** A Node on this machine that is too old for us, other than the one that runs the tests. */
@@ -141,10 +141,15 @@ describe('on an empty database', () => {
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   it('migrating one of an earlier version says what takes so long, and then where the backup is', async () => {
-    const path = olderDatabase();
-    const { code, err } = await cli(['migrate'], { DATABASE_URL: `file:${path}` });
-    expect(code).toBe(0);
-    expect(err.split('\n')).toEqual([
+    const { PATH = '' } = process.env;
+    const older = { DATABASE_URL: `file:${join(directory, 'older.db')}` };
+    expect((await cli(['migrate'], older)).code).toBe(0);
+    const { status, stderr } = spawnSync(process.execPath, [join(nextVersion(), 'src/main.ts'), 'migrate'], {
+      encoding: 'utf8',
+      env: { PATH, ...older },
+    });
+    expect(status).toBe(0);
+    expect(stderr.split('\n')).toEqual([
       'The database is migrated to this version, which may take long',
       expect.stringMatching(/^Before it is migrated, the database was backed up to .*\.bak$/),
       '',

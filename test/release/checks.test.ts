@@ -58,25 +58,23 @@ describe('a tree', () => {
     expect(whatIsAmiss(root)).toEqual([expect.stringContaining(name)]);
   });
 
-  it.each([
-    'sqlite/0000_tables.sql',
-    'sqlite/0001_views.sql',
-    'postgres/0000_tables.sql',
-    'postgres/0001_views.sql',
-  ])('with released steps may have new ones, and not another %s, nor none', (step) => {
-    expect(freeze(root)).toContain(step);
-    write('drizzle/sqlite/0002_more.sql', 'SELECT 1;\n');
-    commit();
-    expect(whatIsAmiss(root)).toEqual([]);
+  it.each(['sqlite/0000_mirror.sql', 'postgres/0000_mirror.sql'])(
+    'with released steps may have new ones, and not another %s, nor none',
+    (step) => {
+      expect(freeze(root)).toContain(step);
+      write('drizzle/sqlite/0001_more.sql', 'SELECT 1;\n');
+      commit();
+      expect(whatIsAmiss(root)).toEqual([]);
 
-    appendFileSync(join(root, 'drizzle', step), ' ');
-    commit();
-    expect(whatIsAmiss(root)).toEqual([expect.stringContaining(step)]);
-    // A release more does not make it right.
-    expect(freeze(root)).toEqual(['sqlite/0002_more.sql']);
-    expect(whatIsThawed(root)).toEqual([expect.stringContaining(step)]);
+      appendFileSync(join(root, 'drizzle', step), ' ');
+      commit();
+      expect(whatIsAmiss(root)).toEqual([expect.stringContaining(step)]);
+      // A release more does not make it right.
+      expect(freeze(root)).toEqual(['sqlite/0001_more.sql']);
+      expect(whatIsThawed(root)).toEqual([expect.stringContaining(step)]);
 
-    rmSync(join(root, 'drizzle', step));
-    expect(whatIsThawed(root)).toEqual([expect.stringContaining(step)]);
-  });
+      rmSync(join(root, 'drizzle', step));
+      expect(whatIsThawed(root)).toEqual([expect.stringContaining(step)]);
+    },
+  );
 });

@@ -25,7 +25,7 @@ import { connect } from '../../src/store/sqlite/connection.ts';
 import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
 import type { ProblemChange, Store } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
-import { olderDatabase } from './older-database.ts';
+import { nextVersion } from './next-version.ts';
 
 /** A mirror with some hundred pages in it. */
 async function filled(): Promise<{ from: string; folder: string; to: string }> {
@@ -334,11 +334,24 @@ describe('restored by the command', () => {
 
 const backupsBeside = (path: string) => readdirSync(dirname(path)).filter((name) => name.endsWith('.bak'));
 
+/** A database of this version. */
+async function present(): Promise<string> {
+  const path = freshPath();
+  const store = await openStore(`file:${path}`);
+  await store.writeFact('fact of old', 'kept');
+  await store.close();
+  return path;
+}
+
+/** What opens it in a later version, which takes this step first. */
+const laterOpen = async (step?: string): Promise<typeof openStore> =>
+  (await import(join(nextVersion(step), 'src/store/open.ts'))).openStore;
+
 describe('before a migration', () => {
   it('the database is copied beside itself, and its path told', async () => {
-    const path = olderDatabase();
+    const [path, open] = [await present(), await laterOpen()];
     const told: string[] = [];
-    const store = await openStore(`file:${path}`, { onBackup: (backup) => told.push(backup) });
+    const store = await open(`file:${path}`, { onBackup: (backup) => told.push(backup) });
     onTestFinished(() => store.close());
     expect(await store.readFact('fact of old')).toBe('kept');
     expect(told.map((backup) => backup.slice(dirname(path).length + 1))).toEqual(backupsBeside(path));
@@ -362,18 +375,15 @@ describe('before a migration', () => {
   });
 
   it('one that fails leaves the file as it was and says where the copy is', async () => {
-    const path = freshPath();
-    await (await openStore(`file:${path}`)).close();
-    // As if the last steps were to be taken: what they would make is there already.
-    expect(schemaSteps(path)).toBeGreaterThan(1);
-    const db = new Database(path);
-    db.exec(
-      'DELETE FROM __drizzle_migrations WHERE created_at > (SELECT min(created_at) FROM __drizzle_migrations)',
-    );
-    db.close();
+    const [path, open] = [
+      await present(),
+      await laterOpen(
+        'CREATE TABLE later (id integer);--> statement-breakpoint\nCREATE TABLE audit (id integer)',
+      ),
+    ];
     const before = schemaOf(path);
     for (let attempt = 0; attempt < 2; attempt++) {
-      await expect(openStore(`file:${path}`)).rejects.toMatchObject({
+      await expect(open(`file:${path}`)).rejects.toMatchObject({
         code: 'migration_failed',
         remedy: expect.stringContaining(`${path}.schema-1.`),
       });
@@ -395,26 +405,16 @@ describe('before a migration', () => {
   });
 
   it('which may not begin without a copy, and says so', async () => {
-    const path = olderDatabase();
+    const [path, open] = [await present(), await laterOpen()];
     const before = schemaOf(path);
-    const steps = schemaSteps(path);
-    mkdirSync(`${path}.schema-${steps}.bak`);
-    await expect(openStore(`file:${path}`)).rejects.toMatchObject({
+    mkdirSync(`${path}.schema-1.bak`);
+    await expect(open(`file:${path}`)).rejects.toMatchObject({
       code: 'backup_failed',
       message: expect.stringContaining('not migrated'),
     });
     expect(schemaOf(path)).toEqual(before);
   });
 });
-
-function schemaSteps(path: string): number {
-  const db = new DatabaseSync(path, { readOnly: true, timeout: 30_000 });
-  try {
-    return db.prepare('SELECT created_at FROM __drizzle_migrations').all().length;
-  } finally {
-    db.close();
-  }
-}
 
 function schemaOf(path: string): unknown[] {
   const db = new DatabaseSync(path, { readOnly: true, timeout: 30_000 });

@@ -3,8 +3,8 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * `npm run migrations`, until the first release: makes the tables' step of each engine anew, from the schema. Rows, views and functions are in
- * the step behind it, by hand.
+ * `npm run migrations`, until the first release: makes the first step of each engine anew: the tables from the schema, then `drizzle/ENGINE.sql`,
+ * where first rows, views and functions are written by hand.
  *
  * `npm run migrations -- NAME`, from then on: what both schemas have changed, as one step for each engine under one number and name. An
  * engine whose tables did not change gets an empty step, to be filled by hand or left as it is: the numbers stay paired.
@@ -35,16 +35,11 @@ function generate(config: string, name: string, ...more: string[]): void {
 const SAID_HERE = [/(CREATE TABLE `record_state` \([^;]*\));/, '$1 WITHOUT ROWID;'] as const;
 
 function makeAnew({ config, folder }: (typeof ENGINES)[number]): void {
-  const [tables, views] = ['0000_tables', '0001_views'].map((step) => `${ROOT}${folder}/${step}.sql`) as [
-    string,
-    string,
-  ];
-  const byHand = readFileSync(views, 'utf8');
   rmSync(`${ROOT}${folder}`, { recursive: true });
-  generate(config, 'tables');
-  generate(config, 'views', '--custom');
-  writeFileSync(tables, readFileSync(tables, 'utf8').replace(...SAID_HERE));
-  writeFileSync(views, byHand);
+  generate(config, 'mirror');
+  const step = `${ROOT}${folder}/0000_mirror.sql`;
+  const tables = readFileSync(step, 'utf8').replace(...SAID_HERE);
+  writeFileSync(step, `${tables}--> statement-breakpoint\n${readFileSync(`${ROOT}${folder}.sql`, 'utf8')}`);
 }
 
 const [name] = process.argv.slice(2);
