@@ -1,57 +1,33 @@
-import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import wrapAnsi from 'wrap-ansi';
-import { type CandidateSecret, type Diagnosis, diagnose } from '../doctor/diagnosis.ts';
-import { bodyCause, explainSigned } from '../doctor/explained.ts';
+import type { Diagnosis } from '../doctor/diagnosis.ts';
+import { explainSigned } from '../doctor/explained.ts';
 import type { Finding } from '../doctor/findings.ts';
 import { idInPath } from '../ops/api/ids.ts';
 import type { Configuration, Deliveries, ShownDelivery, Status } from '../ops/api/schemas.ts';
 import { commandOf } from '../ops/problems.ts';
 import { isWell } from '../ops/verdict.ts';
-import { type Config, loadConfig } from '../platform/config.ts';
 import { type ListedSetting, listedSettings } from '../platform/config-sources.ts';
-import { MirrorError, UsageError } from '../platform/errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 import { fingerprint } from '../platform/fingerprint.ts';
-import { candidateSecrets } from '../service/signing-secrets.ts';
-import type { StoredRegistration } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
-import { databasePath, withStore } from './database.ts';
 import { isSetBy } from './env-file.ts';
 import { DifferenceFound } from './exit.ts';
-import { helpNote, instantOf, jsonOption, readBody } from './options.ts';
+import { helpNote, jsonOption } from './options.ts';
 import { found, withService } from './service.ts';
 import { requireWell } from './status.ts';
 import { printable } from './text.ts';
 
 interface DoctorOptions {
-  /** Headers of the delivery. With `delivery`: other headers that are signed, because they are not stored. */
-  header?: string[];
-  body?: string;
-  secret?: string[];
-  receivedAt?: string;
   delivery?: string;
   json?: true;
 }
-
-const several = (text: string, before: readonly string[] | undefined) => [...(before ?? []), text];
 
 /** `environment`: without what only `.env` has. */
 export function doctorCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command {
   return new Command('doctor')
     .description('what is wrong, with the set-up or with one delivery')
-    .option(
-      '--header <line>',
-      'the signature header, its value or "Name: value"; once more for each other header that is signed',
-      several,
-    )
-    .option('--body <file>', 'the body of one delivery, byte for byte as it arrived; - reads standard input')
-    .option(
-      '--secret <secret>',
-      'a signing secret to try besides the configured ones, such as a retired one; can be given several times',
-      several,
-    )
-    .option('--received-at <instant>', 'when it arrived: ISO 8601, or seconds since 1970 (default: now)')
-    .option('--delivery <id>', 'one that came here: an event id, or rejection:<number>')
+    .option('--delivery <id>', 'one that came: an event’s id, or rejection:NUMBER')
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -59,32 +35,20 @@ export function doctorCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command
         'Exit codes: of the set-up those of “status --check”, so 3 unless every kind is in_sync or known_only; of a delivery 3 unless it was taken and has had its effect.',
       ),
     )
-    .action((options: DoctorOptions) => doctor(cli, environment, options));
-}
-
-async function doctor(cli: Cli, environment: NodeJS.ProcessEnv, options: DoctorOptions): Promise<void> {
-  const isRecorded = options.body !== undefined || options.header !== undefined;
-  if (options.delivery !== undefined) {
-    if (isRecorded) throw new UsageError('--delivery names a stored delivery: leave out --body and --header');
-    report(cli, await explainStored(cli, options.delivery), options);
-  } else if (isRecorded) {
-    report(cli, await explainRecorded(cli, options), options);
-  } else {
-    await runDoctor(cli, { environment, json: options.json });
-  }
-}
-
-function report(cli: Cli, diagnosis: Diagnosis, options: DoctorOptions): void {
-  if (options.json) writeJson(cli.out, diagnosis);
-  else writeDiagnosis(cli, diagnosis);
-  if (!diagnosis.healthy) throw new DifferenceFound('the delivery was not taken, or has not had its effect');
+    .action(async ({ delivery, json }: DoctorOptions) => {
+      if (delivery === undefined) return await runDoctor(cli, { environment, json });
+      const diagnosis = await explainStored(cli, delivery);
+      if (json) writeJson(cli.out, diagnosis);
+      else writeDiagnosis(cli, diagnosis);
+      if (!diagnosis.healthy)
+        throw new DifferenceFound('the delivery was not taken, or has not had its effect');
+    });
 }
 
 export function writeDiagnosis(cli: Cli, { healthy, causes, known = [], fit }: Diagnosis): void {
   for (const { code, what, remedy } of causes)
     writeFinding(cli, 'WRONG', { subject: code.replaceAll('_', ' '), says: what, remedy });
-  const taken = 'The signature is right, and the service would take this delivery.';
-  for (const says of healthy && known.length === 0 ? [taken] : known)
+  for (const says of known)
     writeFinding(cli, healthy ? 'ok' : '', { subject: 'delivery', says, remedy: null });
   const fits = Object.entries(fit ?? {}).map(([name, value]) => `${name.replaceAll('_', ' ')} ${value}`);
   if (fit !== null)
@@ -178,26 +142,6 @@ async function differences(
   ];
 }
 
-/** Explains a delivery that somebody recorded. */
-async function explainRecorded(cli: Cli, options: DoctorOptions): Promise<Diagnosis> {
-  const config = loadConfig(cli.env);
-  if (options.body === undefined) {
-    throw new UsageError('--header needs --body FILE beside it', 'a signature is over the bytes of the body');
-  }
-  const body = readBody(options.body);
-  const headers = headersIn(options.header ?? [], config.webhook.header);
-  const specimen = {
-    headers,
-    body,
-    receivedSeconds: secondsOf(options.receivedAt),
-  };
-  const secrets = candidates(config, await registrationsOf(cli, config), options);
-  const diagnosis = diagnose(specimen, secrets, config.webhook);
-  // If the body was changed on its way, that change is the cause, not what is wrong with the body now.
-  const cause = diagnosis.healthy ? bodyCause(body, config) : null;
-  return cause === null ? diagnosis : { ...diagnosis, healthy: false, causes: [cause] };
-}
-
 /** What the service says of a delivery, by its id, or of the newest one that names this event. */
 export async function explainStored(cli: Cli, id: string): Promise<Diagnosis> {
   const delivery = await withService(cli, async ({ get }) => {
@@ -220,50 +164,4 @@ export function diagnosisOf(delivery: ShownDelivery): Diagnosis {
   const known = [`It is ${delivery.id}, rejected ${received_at}.`];
   if (healthy) known.push('By the present settings it would be accepted: what was wrong has been corrected.');
   return { ...diagnosis, healthy, known };
-}
-
-/** Empty without a database: a recorded delivery can be examined anywhere. */
-async function registrationsOf(cli: Cli, { databaseUrl }: Config): Promise<StoredRegistration[]> {
-  const path = await databasePath(databaseUrl);
-  if (path !== null && !existsSync(path)) return [];
-  return await withStore(cli, 'read', (store) => store.listRegistrations());
-}
-
-/** Headers by their names in lower case. Each line is `Name: value`, or only the value of the signature header. */
-function headersIn(lines: readonly string[], signatureHeader: string): Map<string, string> {
-  const headers = new Map<string, string>();
-  for (const line of lines) {
-    const match = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*(.*)$/s.exec(line.trim());
-    const name = match?.[1]?.toLowerCase() ?? signatureHeader;
-    const value = (match?.[2] ?? line).trim();
-    const before = headers.get(name);
-    headers.set(name, before === undefined ? value : `${before}, ${value}`);
-  }
-  return headers;
-}
-
-function secondsOf(receivedAt: string | undefined): number {
-  if (receivedAt === undefined) return Math.floor(Date.now() / 1000);
-  if (/^\d{1,11}$/.test(receivedAt)) return Number(receivedAt);
-  const instant = instantOf(receivedAt);
-  if (instant !== null) return Math.floor(Date.parse(instant) / 1000);
-  throw new UsageError('--received-at takes an instant such as 2026-11-02T12:00:00Z, or seconds since 1970');
-}
-
-/**
- * Every secret to try. A delivery is healthy only if a secret in use fits. Without any in use, those of --secret count
- * as in use, so that a delivery can be examined on a machine that is not configured.
- */
-function candidates(
-  config: Config,
-  registrations: readonly StoredRegistration[],
-  given: DoctorOptions,
-): CandidateSecret[] {
-  const inUse = candidateSecrets(config, registrations, Date.now());
-  const known = new Set(inUse.map(({ text }) => text));
-  const isNoneInUse = inUse.every((each) => !each.isInUse);
-  const tried = (given.secret ?? [])
-    .map((text, index) => ({ text, isInUse: isNoneInUse, name: `--secret number ${index + 1}` }))
-    .filter(({ text }) => !known.has(text));
-  return [...inUse, ...tried];
 }

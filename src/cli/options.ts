@@ -45,7 +45,7 @@ export function integerBetween(least: number, most: number): (text: string) => n
 export const parsePort = integerBetween(0, 65_535);
 
 /** `text`, an instant with its zone or a date (its first moment in UTC), as ISO 8601 UTC; null: it is neither. */
-export function instantOf(text: string): string | null {
+function instantOf(text: string): string | null {
   const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
   const isInstant = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i.test(text);
   const ms = isDate || isInstant ? Date.parse(text) : Number.NaN;

@@ -11,10 +11,10 @@ import { DIGEST_BYTES, parseSignatureHeader, type SignatureRejectionReason } fro
 import type { ShownDelivery } from '../store/reports.ts';
 import { type BodyFault, type BodyForm, bodyForms } from './body-forms.ts';
 
-/** One delivery as somebody recorded it. */
+/** One delivery as it came. */
 export interface Specimen {
-  /** Every header that was recorded, by its name in lower case. */
-  headers: ReadonlyMap<string, string>;
+  /** The signature's header; null: it had none. */
+  header: string | null;
   body: Uint8Array;
   /** When it arrived. Seconds since 1970. */
   receivedSeconds: number;
@@ -37,7 +37,7 @@ export type DiagnosisSettings = Pick<
 // biome-ignore format: names side by side
 export type CauseCode =
   | BodyFault
-  | 'header_missing' | 'header_named_otherwise' | 'header_malformed' | 'no_v1' | 'signature_not_hex' | 'hash_differs'
+  | 'header_missing' | 'header_malformed' | 'no_v1' | 'signature_not_hex' | 'hash_differs'
   | 'no_timestamp' | 'timestamp_unreadable' | 'timestamp_in_milliseconds' | 'timestamp_not_signed' | 'clock_behind' | 'clock_ahead'
   | 'signed_content_differs' | 'missing_signed_header'
   | 'secret_quoted' | 'secret_encoding_differs' | 'secret_not_in_use' | 'wrong_secret' | 'no_secret';
@@ -63,7 +63,7 @@ export interface Diagnosis {
 }
 
 /** The remedy if no setting can accept the delivery. */
-export const ASK_SENDER = 'Only the sender can change this: show it what this says.';
+const ASK_SENDER = 'Only the sender can change this: show it what this says.';
 
 const cause = (code: CauseCode, what: string, remedy = ASK_SENDER): Cause => ({ code, what, remedy });
 
@@ -81,8 +81,8 @@ export function diagnose(
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
 ): Diagnosis {
-  const headerValue = specimen.headers.get(settings.header)?.trim();
-  if (!headerValue) return rejectedFor(missingHeader(specimen, settings));
+  const headerValue = specimen.header?.trim();
+  if (!headerValue) return rejectedFor(missingHeader(settings));
   const strict = parseSignatureHeader(headerValue, DIGEST_BYTES[settings.algorithm]);
   const claimed = looseElements(headerValue);
   if (strict.ok) claimed.t = strict.t;
@@ -95,7 +95,7 @@ export function diagnose(
   ].filter((each) => each !== null);
   // If the header itself is broken, nothing can be said about the secret.
   if (secrets.length === 0) causes.push(NO_SECRET);
-  else if (fit === null && strict.ok) causes.push(nothingFits(specimen, secrets, settings));
+  else if (fit === null && strict.ok) causes.push(nothingFits(secrets, settings));
   return { healthy: causes.length === 0, causes, fit: fit === null ? null : describe(fit) };
 }
 
@@ -116,28 +116,20 @@ interface Fit {
 }
 
 /** What well-known senders sign. The configured template is tried before them. */
-const TEMPLATES = [
-  '{t}.{body}',
-  '{body}',
-  '{t}{body}',
-  '{t}:{body}',
-  'v0:{t}:{body}',
-  '{header:webhook-id}.{t}.{body}',
-];
+const TEMPLATES = ['{t}.{body}', '{body}', '{t}{body}', '{t}:{body}', 'v0:{t}:{body}'];
 /** An explanation with more differences from the settings would help nobody. */
 const MAX_DIFFERENCES = 2;
 
 /** The combination nearest to the settings that makes one of the signatures; null: none does. A match is never chance. */
 function searchFit(
-  { headers, body }: Specimen,
+  { body }: Specimen,
   { t, signatures }: Claimed,
   secrets: readonly CandidateSecret[],
   settings: DiagnosisSettings,
 ): Fit | null {
   const own = templateText(settings.template);
-  // Without a time, `{t}{body}` would be the same as the body alone.
-  const isKnown = (part: TemplatePart) =>
-    part.kind === 'header' ? headers.has(part.name) : part.kind !== 'timestamp' || t !== null;
+  // Other headers are not kept. Without a time, `{t}{body}` would be the same as the body alone.
+  const isKnown = ({ kind }: TemplatePart) => kind !== 'header' && (kind !== 'timestamp' || t !== null);
   const templates = [...new Set([own, ...TEMPLATES])]
     .map((text) => ({ text, parts: templateParts(text)! }))
     .filter(({ parts }) => parts.every(isKnown));
@@ -165,8 +157,8 @@ function searchFit(
     const hmac = createHmac(settings.algorithm, tried.reading.key);
     for (const part of tried.template.parts) {
       if (part.kind === 'body') hmac.update(tried.body.bytes);
-      else if (part.kind === 'header') hmac.update(headers.get(part.name) ?? '', 'latin1');
-      else hmac.update(part.kind === 'timestamp' ? (t ?? '') : part.text);
+      else if (part.kind === 'text') hmac.update(part.text);
+      else hmac.update(t ?? '');
     }
     const mac = hmac.digest();
     const signature = signatures.find(
@@ -270,22 +262,16 @@ function wordsOf(encoding: SecretEncoding | null): string {
 const NO_SECRET = cause(
   'no_secret',
   'No signing secret is known, so nothing can be verified.',
-  'Set WEBHOOK_SECRETS, register the webhook, or give one with --secret.',
+  'Set WEBHOOK_SECRETS, or register the webhook.',
 );
 
-/** Calls the secret wrong only if every signed header is known. */
-function nothingFits(
-  { headers }: Specimen,
-  secrets: readonly CandidateSecret[],
-  { template }: DiagnosisSettings,
-): Cause {
-  const missing = template.flatMap((part) =>
-    part.kind === 'header' && !headers.has(part.name) ? [part.name] : [],
-  );
+/** Calls the secret wrong only if all that is signed is known. */
+function nothingFits(secrets: readonly CandidateSecret[], { template }: DiagnosisSettings): Cause {
+  const missing = template.flatMap((part) => (part.kind === 'header' ? [part.name] : []));
   if (missing.length > 0) {
-    const what = `WEBHOOK_SIGNED_CONTENT has the value of ${missing.join(' and ')} signed too, and it is not known here: no secret can be judged.`;
+    const what = `WEBHOOK_SIGNED_CONTENT has the value of ${missing.join(' and ')} signed too, which is not kept: no secret can be judged.`;
     const remedy =
-      'Record a delivery with that header and give both to “doctor” with --body and --header. If it comes without, the sender or a proxy leaves it out.';
+      'See at the sender that this header comes, that no proxy takes it off, and which secret it signs with.';
     return cause('missing_signed_header', what, remedy);
   }
   const what = `The secret is wrong: no known one fits (${secrets.map(({ name }) => name).join(', ')}).`;
@@ -294,12 +280,7 @@ function nothingFits(
   return cause('wrong_secret', what, remedy);
 }
 
-function missingHeader({ headers }: Specimen, { header }: DiagnosisSettings): Cause {
-  const [other] = [...headers].find(([name, value]) => name !== header && /\bv1=[0-9a-f]/i.test(value)) ?? [];
-  if (other !== undefined) {
-    const what = `There is no ${header}; the signature is in ${other}.`;
-    return settingCause('header_named_otherwise', what, 'WEBHOOK_SIGNATURE_HEADER', other);
-  }
+function missingHeader({ header }: DiagnosisSettings): Cause {
   const remedy =
     'Whoever sent it did not sign it, or a proxy on the way takes the header off: let it pass. If the sender uses another name, set WEBHOOK_SIGNATURE_HEADER.';
   return cause('header_missing', `The delivery came without the header ${header}.`, remedy);
@@ -387,7 +368,7 @@ function timeCause(
   const isBehind = ageSeconds > 0;
   const what = `A clock is off, or it was held back: it was signed ${spanText(Math.abs(ageSeconds))} ${isBehind ? 'before' : 'after'} it arrived, and ${toleranceSeconds} s are allowed.`;
   const remedy =
-    'Compare this machine’s clock (date -u) with the sender’s, and correct the one that is wrong. Of a recording, give the arrival: --received-at.';
+    'Compare this machine’s clock (date -u) with the sender’s, and correct the one that is wrong.';
   return cause(isBehind ? 'clock_behind' : 'clock_ahead', what, remedy);
 }
 
@@ -409,7 +390,7 @@ export function diagnoseRejection(
 ): Diagnosis {
   const { received_at, reason, bytes, header, body_base64 } = rejection;
   const specimen = {
-    headers: new Map(header === null ? [] : [[settings.header, header]]),
+    header,
     body: Buffer.from(body_base64 ?? '', 'base64'),
     receivedSeconds: Math.floor(Date.parse(received_at) / 1000),
   };
@@ -418,7 +399,8 @@ export function diagnoseRejection(
   if (form.length > 0) return rejectedFor(...form);
   if (reason === 'no_signing_secret') return rejectedFor(CAME_TOO_EARLY);
   const what = `It was rejected for "${reason}", and its body of ${bytes} bytes was not kept, so its signature cannot be tried.`;
-  const remedy = 'Record one where it arrives, and give it to “doctor” with --header and --body.';
+  const remedy =
+    'Compare the secret with the one that the compliance service shows. A smaller delivery can be tried.';
   return rejectedFor({ code: reason ?? 'rejected', what, remedy });
 }
 

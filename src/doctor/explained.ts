@@ -1,8 +1,6 @@
 import { pointersSettingOf } from '../compliance/pointers.ts';
-import type { Config } from '../platform/config.ts';
-import { parseEnvelope } from '../receive/envelope.ts';
 import type { ShownDelivery } from '../store/reports.ts';
-import { ASK_SENDER, type Cause, type Diagnosis } from './diagnosis.ts';
+import type { Cause, Diagnosis } from './diagnosis.ts';
 
 /** What is wrong with a correctly signed delivery, by reason. Other reasons are clear by their names. */
 const UNUSABLE: Readonly<Record<string, string>> = {
@@ -19,20 +17,6 @@ const UNUSABLE: Readonly<Record<string, string>> = {
 
 const unusableText = (reason: string) =>
   `Its signature is right, but ${UNUSABLE[reason] ?? `the body is not an event: ${reason.replaceAll('_', ' ')}`}.`;
-
-/** Why the service would reject this correctly signed body; null: it would not. */
-export function bodyCause(body: Uint8Array, { webhook, idPointers }: Config): Cause | null {
-  if (body.length > webhook.maxBodyBytes) {
-    const what = `The body has ${body.length} bytes, and ${webhook.maxBodyBytes} are allowed: it is answered 413, unread.`;
-    const remedy = 'Set WEBHOOK_MAX_BODY_BYTES higher, if such bodies are right.';
-    return { code: 'too_large', what, remedy };
-  }
-  const envelope = parseEnvelope(Buffer.from(body), { pointers: idPointers, t: '' });
-  if (envelope.ok) return null;
-  const { reason, code } = envelope;
-  const what = `${unusableText(reason)} It is answered 400 ${code}, and kept in quarantine.`;
-  return { code: reason, what, remedy: ASK_SENDER };
-}
 
 // biome-ignore format: names side by side
 type Explained = Pick<

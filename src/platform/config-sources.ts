@@ -138,43 +138,22 @@ function readSettingFile(path: string): string {
   return content;
 }
 
-// ─── misspelt names ─────────────────────────────────────────────────────────────────────────────────────
+// ─── unknown names ──────────────────────────────────────────────────────────────────────────────────────
 
 /** First words of our settings that other programs hardly use. PORT, HOST or LOG are not among them. */
 const OUR_NAMES =
   /^(DATABASE|WEBHOOK|COMPLIANCE|SYNC|OPS|ID_POINTERS|FIELD_POINTERS|DELETED_MARKERS|IGNORED_FIELDS|RISK_IDS|RETENTION|CREDENTIALS|NOTIFY)_/;
 /** Kubernetes sets these names in every container, for each service of the namespace. */
 const ORCHESTRATOR_NAMES = /_(SERVICE_HOST|PORT)$|_SERVICE_PORT_|_PORT_\d{1,5}_(TCP|UDP)(_|$)/;
-/** One typing error, or two. */
-const SIMILAR_EDITS = 2;
-/** A shorter name is similar to too many others. */
-const SIMILAR_MIN_CHARACTERS = 8;
 
-/** A line for each unknown name that is similar to a known one, or begins like ours. */
+/** A line for each unknown name that begins like ours. */
 export function unknownNames(env: Environment): string[] {
   const names = new Set<string>(SETTING_NAMES);
   return Object.keys(env).flatMap((given) => {
     const name = names.has(given) ? given : given.replace(/_FILE$/, '');
-    if (env[given] === '' || names.has(name)) return [];
-    const near = [...names].map((other) => ({ other, edits: editDistance(name, other) }));
-    const [nearest] = near.sort((a, b) => a.edits - b.edits);
-    if (nearest!.edits <= SIMILAR_EDITS && name.length >= SIMILAR_MIN_CHARACTERS)
-      return [`${given}: no such setting; did you mean ${nearest!.other}?`];
     const isOurs = OUR_NAMES.test(name) && !ORCHESTRATOR_NAMES.test(name);
-    return isOurs ? [`${given}: no such setting; it has no effect`] : [];
+    return env[given] === '' || names.has(name) || !isOurs
+      ? []
+      : [`${given}: no such setting; it has no effect`];
   });
-}
-
-/** The Levenshtein distance, row by row. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

@@ -41,11 +41,8 @@ type NoEvent =
 /** How far into an unparsable body its type is searched for. */
 const SNIFFED_BYTES = 4096;
 
-/** How many objects, arrays and texts are taken off to find events: of a batch in the message of a queue there are six. */
-const WRAPPINGS = 8;
-
 /**
- * The events of a verified delivery, or why there are none: one, or a batch, as an array, alone or in whatever wraps it, or one a line.
+ * The events of a verified delivery, or why there are none: one, or a batch, as an array or as the one array of events of an object.
  * An unusable delivery also gets the record or the kind that it seems to be about, so that the API can be asked and nothing is lost;
  * without a kind it may be about any. `t`: the signature header's timestamp, as sent. `address`: the client's, if known. Pure.
  */
@@ -57,16 +54,13 @@ export function parseEnvelope(
   const unusable = { t, body: bytes, address };
   const root = rootOf(bytes, body);
   if (typeof root === 'string') {
-    const lines = root === 'not_json' ? linesIn(body) : null;
-    if (lines !== null) return { ok: true, events: lines.map(eventOf) };
     const about = { reason: root, kind: sniffKind(bytes), recordId: null };
     return { ok: false, code: 'invalid_json', reason: root, unusable: { ...unusable, ...about } };
   }
-  const found = eventsIn(root.value, body, WRAPPINGS);
+  const found = eventsIn(root.value, body);
   if (typeof found !== 'string') return { ok: true, events: found.map(eventOf) };
   // What names more than itself may be about any kind.
-  const isOne =
-    isObject(root.value) && !Object.values(root.value).some((inner) => namesEvent(inner, WRAPPINGS));
+  const isOne = isObject(root.value) && !Object.values(root.value).some((inner) => namesEvent(inner));
   const about = isOne ? aboutOf(root.value as JsonObject) : { kind: null, recordId: null };
   const kept = { ...unusable, reason: found, ...about };
   if (found === 'not_an_object' || found === 'not_events')
@@ -103,60 +97,35 @@ interface Found {
   text: string;
 }
 
-/** The events of a value: itself, or what it wraps, if that is nothing but events. Or why it has none. */
-function eventsIn(
-  value: unknown,
-  text: string | null,
-  wrappings: number,
-): Found[] | NoEvent | 'not_an_object' | 'not_events' {
-  if (Array.isArray(value)) {
-    const each = wrappings === 0 ? [] : value.map((one) => eventsIn(one, null, wrappings - 1));
-    const found = each.filter((one) => typeof one !== 'string');
-    return found.length === 0 || found.length < value.length ? 'not_events' : found.flat();
-  }
+/** The value itself, if it is an event, or all of a batch. Or why there is none. */
+function eventsIn(value: unknown, text: string): Found[] | NoEvent | 'not_an_object' | 'not_events' {
+  if (Array.isArray(value)) return batchOf(value) ?? 'not_events';
   if (!isObject(value)) return 'not_an_object';
-  const { created } = value;
-  const reason = isDeeper(value, MAX_DEPTH)
-    ? 'nested_too_deep'
-    : faultOf(value, typeof created === 'string' ? parseInstant(created) : null);
-  if (!isEventLike(value) && wrappings > 0) {
-    const wrapped = Object.values(value).flatMap((inner) => wrappedIn(inner, wrappings - 1));
-    const [found] = wrapped;
-    if (found !== undefined) return wrapped.length === 1 && found !== 'unusable' ? found : 'mixed_batch';
+  if (!isEventLike(value)) {
+    const naming = Object.values(value).filter((inner) => batchOf(inner) !== null || namesEvent(inner));
+    if (naming.length > 0) return (naming.length === 1 && batchOf(naming[0])) || 'mixed_batch';
   }
-  return reason ?? [{ object: value, text: text?.isWellFormed() ? text : JSON.stringify(value) }];
+  return faultOf(value) ?? [{ object: value, text: text.isWellFormed() ? text : JSON.stringify(value) }];
+}
+
+/** The events of an array; null: it is none, is empty, or has something that is no event or more than one. */
+function batchOf(values: unknown): Found[] | null {
+  const isEvent = (one: unknown): one is JsonObject =>
+    isObject(one) && faultOf(one) === null && (isEventLike(one) || !namesEvent(one['data']));
+  if (!Array.isArray(values) || values.length === 0 || !values.every(isEvent)) return null;
+  return values.map((object) => ({ object, text: JSON.stringify(object) }));
 }
 
 /** It has the type of an event of a known kind, and more of one. */
 const isEventLike = ({ type, created, data }: JsonObject): boolean =>
   kindNamedBy(type) !== null && (created !== undefined || data !== undefined);
 
-/** What a field of a wrapping holds: events, or something that names one and is none. Nothing: it is not about events. */
-function wrappedIn(inner: unknown, wrappings: number): (Found[] | 'unusable')[] {
-  const text = typeof inner === 'string' && /^\s*[{[]/.test(inner) ? inner : null;
-  const value = text === null ? inner : jsonIn(text);
-  if (typeof value !== 'object' || value === null) return [];
-  const found = eventsIn(value, text, wrappings);
-  if (typeof found !== 'string') return [found];
-  return namesEvent(value, wrappings) ? ['unusable'] : [];
-}
-
-function namesEvent(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (isObject(value) && isEventLike(value)) return true;
-  return levels > 0 && Object.values(value).some((inner) => namesEvent(inner, levels - 1));
-}
-
-/** The events of a body with one a line. Null: it is something else. */
-function linesIn(body: string): Found[] | null {
-  const found: Found[] = [];
-  for (const line of body.split(/\r?\n/)) {
-    if (line.trim() === '') continue;
-    const events = eventsIn(jsonIn(line), line, WRAPPINGS);
-    if (typeof events === 'string') return null;
-    found.push(...events);
-  }
-  return found.length === 0 ? null : found;
+/** Whether there is something like an event in it, also in a text of JSON. */
+function namesEvent(value: unknown, levels = MAX_DEPTH): boolean {
+  const inner = typeof value === 'string' && /^\s*[{[]/.test(value) ? jsonIn(value) : value;
+  if (typeof inner !== 'object' || inner === null) return false;
+  if (isObject(inner) && isEventLike(inner)) return true;
+  return levels > 0 && Object.values(inner).some((each) => namesEvent(each, levels - 1));
 }
 
 /** The types of the fields once `faultOf` has found nothing wrong. */
@@ -168,14 +137,16 @@ interface Envelope {
 }
 
 /** Why the object is no event; null: it is one. */
-function faultOf({ id, type, created, data }: JsonObject, createdMs: number | null): NoEvent | null {
+function faultOf(object: JsonObject): NoEvent | null {
+  const { id, type, created, data } = object;
+  if (isDeeper(object, MAX_DEPTH)) return 'nested_too_deep';
   if (id === undefined) return 'missing_id';
   if (!isUsableId(id)) return 'invalid_id';
   if (type === undefined) return 'missing_type';
   // A type appears in logs and tables, so it has the limits of an id.
   if (!isUsableId(type)) return 'invalid_type';
   if (created === undefined) return 'missing_created';
-  if (createdMs === null) return 'invalid_created';
+  if (typeof created !== 'string' || parseInstant(created) === null) return 'invalid_created';
   if (data === undefined) return 'missing_data';
   return isObject(data) ? null : 'invalid_data';
 }

@@ -20,12 +20,8 @@ const REJECTED_BURST = 5;
 /** Networks that accepted deliveries came from, and those of a burst of rejections. Of more the latest count. */
 const NETWORKS_KEPT = 1_000;
 
-/** How many of the last deliveries show the usual pause. More would show what was usual long ago. */
-const USUAL_AMONG = 200;
-/** Silence opens a problem after this many times the longest usual pause, */
-const USUAL_TIMES = 4;
-/** but never before this: a quiet hour means nothing. */
-const USUAL_AT_LEAST_MS = 3_600_000;
+/** Events that are searched for the addresses of senders and the last delivery. */
+const NEWEST_EVENTS = 200;
 
 const DOWNTIME: ProblemKey = { reason: 'downtime', kind: null, recordId: null };
 const REJECTED: ProblemKey = { reason: 'rejected_deliveries', kind: null, recordId: null };
@@ -165,11 +161,11 @@ export function createDeliveryWatch(options: {
   }
 
   async function checkSilence(): Promise<void> {
-    const delivery = await store.lastDelivery(USUAL_AMONG);
+    const delivery = await store.lastDelivery(NEWEST_EVENTS);
     rejected.know(delivery);
     if (options.silenceMs === 0) return;
     const last = delivery.wall ?? options.startedAt;
-    const isSilent = clock.wall() - last >= silenceLimitMs(options.silenceMs, delivery.longestPauseMs);
+    const isSilent = clock.wall() - last >= options.silenceMs;
     const since = new Date(last).toISOString();
     if (!isSilent) await store.endProblem(SILENCE, now());
     else if (silentSince !== since)
@@ -353,10 +349,4 @@ function keepLatest(networks: Set<string>, network: string): void {
   networks.delete(network);
   networks.add(network);
   if (networks.size > NETWORKS_KEPT) networks.delete(networks.keys().next().value!);
-}
-
-/** How long silence may last: as configured, or less if the usual pauses are short. Pure. */
-function silenceLimitMs(configuredMs: number, longestPauseMs: number | null): number {
-  if (longestPauseMs === null) return configuredMs;
-  return Math.min(configuredMs, Math.max(USUAL_AT_LEAST_MS, USUAL_TIMES * longestPauseMs));
 }

@@ -1,102 +1,16 @@
 import { createHmac } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { json, startUpstream, type Upstream } from '../compliance/upstream.ts';
 import { cli, inTemporaryDirectory, start } from './executable.ts';
 
-const FIXTURES = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
 const SECRET = 'correct-horse-battery-staple';
-const RETIRED = 'the-secret-of-last-year-0123';
-const ARRIVED = ['--received-at', '2026-11-02T12:00:00Z'];
-const HEADER = 't=1793620800, v1=79997e3bbe8e11b7013752bff993a71a07a2e744272c8cffb5052b7758fc3dec';
 const API_KEY = 'an-api-key-for-the-doctor';
 
 const addressIn = (line: string) => /https?:\S+/.exec(line)![0];
-const body = (name: string) => ['--body', `${FIXTURES}${name}.body`];
-
-describe('doctor on one recorded delivery', () => {
-  it('is content with a healthy one, and exits 0', async () => {
-    await inTemporaryDirectory(async (directory) => {
-      const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}` };
-      const args = ['doctor', '--header', HEADER, ...body('healthy'), '--secret', SECRET, ...ARRIVED];
-      const { code, out, err } = await cli(args, settings);
-      expect({ code, err }).toEqual({ code: 0, err: '' });
-      expect(out).toContain('{t}.{body}');
-      expect(out).not.toContain(SECRET);
-    });
-  });
-
-  it.each([
-    ['empty_body', ''],
-    ['not_json', 'no JSON'],
-    ['not_events', '[]'],
-    ['invalid_created', '{"id":"e1","type":"vendor.updated","created":"2026-02-30T00:00:00Z","data":{}}'],
-    ['too_large', `{"pad":"${'x'.repeat(1024)}"}`],
-  ])(
-    'does not call a delivery well whose signature is right and whose body is refused: %s',
-    async (code, text) => {
-      await inTemporaryDirectory(async (directory) => {
-        const file = join(directory, 'a.body');
-        writeFileSync(file, text);
-        const mac = createHmac('sha256', SECRET).update(`1793620800.${text}`).digest('hex');
-        const args = ['doctor', '--header', `t=1793620800, v1=${mac}`, '--body', file, ...ARRIVED, '--json'];
-        const finished = await cli(args, {
-          DATABASE_URL: `file:${join(directory, 'none.db')}`,
-          WEBHOOK_SECRETS: SECRET,
-          WEBHOOK_MAX_BODY_BYTES: '1024',
-        });
-        expect(finished.code).toBe(3);
-        expect(JSON.parse(finished.out)).toMatchObject({ healthy: false, causes: [{ code }] });
-      });
-    },
-  );
-
-  it('takes a whole header line, and names the cause with what to do, and exits 3', async () => {
-    await inTemporaryDirectory(async (directory) => {
-      const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}`, WEBHOOK_SECRETS: SECRET };
-      const line = `X-Webhook-Signature: ${HEADER}`;
-      const args = ['doctor', '--header', line, ...body('bom-added'), ...ARRIVED];
-      const { code, out, err } = await cli(args, settings);
-      expect(code).toBe(3);
-      expect(out).toContain('byte order mark');
-      expect(out).toContain('What to do');
-      expect(err).toContain('was not taken');
-      const bare = await cli(['doctor', ...body('healthy')], settings);
-      expect(bare.out).toContain('header missing: ');
-    });
-  });
-
-  it('tells a secret that is not in use from one that is', async () => {
-    await inTemporaryDirectory(async (directory) => {
-      const settings = { DATABASE_URL: `file:${join(directory, 'none.db')}`, WEBHOOK_SECRETS: SECRET };
-      const recorded = ['--header', HEADER, ...body('healthy'), ...ARRIVED, '--json'];
-      const args = ['doctor', ...recorded, '--secret', RETIRED];
-      const other = await cli(args, { ...settings, WEBHOOK_SECRETS: 'another-secret-in-use' });
-      expect(JSON.parse(other.out)).toMatchObject({ healthy: false, causes: [{ code: 'wrong_secret' }] });
-      const swapped = [...args.slice(0, -1), SECRET];
-      const { code, out } = await cli(swapped, { ...settings, WEBHOOK_SECRETS: RETIRED });
-      expect(code).toBe(3);
-      expect(JSON.parse(out)).toMatchObject({ causes: [{ code: 'secret_not_in_use' }] });
-      expect(out).not.toContain(SECRET);
-    });
-  });
-
-  it.each([
-    [['--header', HEADER], '--body'],
-    [['--header', HEADER, '--body', '/nowhere/at/all'], 'cannot be read'],
-    [['--header', HEADER, ...body('healthy'), '--received-at', 'yesterday'], '--received-at'],
-    [['--header', HEADER, ...body('healthy'), '--received-at', '2026-02-30T12:00:00Z'], '--received-at'],
-    [['--delivery', '1', ...body('healthy')], '--delivery'],
-  ])('refuses %j and says why', async (args, remedy) => {
-    const { code, err } = await cli(['doctor', ...args], { DATABASE_URL: 'file:/nowhere/mirror.db' });
-    expect(code).toBe(2);
-    expect(err).toContain(remedy);
-  });
-});
 
 describe('doctor on the running service', () => {
   let upstream: Upstream;

@@ -4,7 +4,7 @@ import { createStage, type Stage } from './stage.ts';
 let stage: Stage;
 afterEach(() => stage.end());
 
-it('batches of several kinds, in whatever wraps them, are events like others, and what they name is read', async () => {
+it('batches of several kinds, as an array or in an object, are events like others, and what they name is read', async () => {
   stage = await createStage();
   await stage.start();
   await stage.leapUntil('first equality', () => stage.compare().differences.length === 0);
@@ -17,24 +17,21 @@ it('batches of several kinds, in whatever wraps them, are events like others, an
     data,
   });
   const risk = (id: string, record: string) => event(id, 'risk.identified', { riskId: record });
-  for (const id of ['r1', 'r2', 'r3', 'r4']) put(id);
+  for (const id of ['r1', 'r2']) put(id);
   records.put('vendors', { ...records.find('vendors', 'ven-1')!, name: 'Renamed' });
   const vendor = event('e2', 'vendor.updated', { vendorId: 'ven-1' });
   const bodies: unknown[] = [
     [event('e1', 'policy.updated', { policyId: 'pol-1' }), vendor, risk('e3', 'r1')],
-    { events: [risk('e4', 'r2')] },
-    { Type: 'Notification', MessageId: 'm1', Message: JSON.stringify(risk('e5', 'r3')) },
-    `${JSON.stringify(vendor)}\n${JSON.stringify(risk('e6', 'r4'))}\n`,
+    { events: [vendor, risk('e4', 'r2')] },
   ];
   for (const [nth, body] of bodies.entries()) {
-    const sent = { id: `batch-${nth}`, body: typeof body === 'string' ? body : JSON.stringify(body) };
+    const sent = { id: `batch-${nth}`, body: JSON.stringify(body) };
     expect(await stage.deliver(sent)).toBe(202);
   }
   await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
   const { items } = await stage.get<{ items: { id: string; deliveries: number }[] }>('/api/deliveries');
-  expect(items.map(({ id, deliveries }) => `${id} ${deliveries}`).sort()).toEqual([
-    ...['e1 1', 'e2 2', 'e3 1', 'e4 1', 'e5 1', 'e6 1'],
-  ]);
+  const counted = items.map(({ id, deliveries }) => `${id} ${deliveries}`).sort();
+  expect(counted).toEqual(['e1 1', 'e2 2', 'e3 1', 'e4 1']);
 });
 
 it('a UUID in capitals in events is the record that answers show in small letters, and the other way round', async () => {

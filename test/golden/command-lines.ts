@@ -1,8 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { lockFile } from '../../src/store/open.ts';
-import { cli, type Finished, inTemporaryDirectory } from '../cli/executable.ts';
+import { cli, inTemporaryDirectory } from '../cli/executable.ts';
 
 export interface Helped {
   command: string;
@@ -33,20 +32,6 @@ export async function help(): Promise<string> {
   return all.map(({ command, text }) => `$ compliance-mirror ${command} --help\n${text}\n`).join('');
 }
 
-const SPECIMENS = fileURLToPath(new URL('../fixtures/doctor/', import.meta.url));
-/** Behind it the header, by its file's name. */
-export const SPECIMEN =
-  'doctor --body healthy.body --received-at 1793620800 --secret correct-horse-battery-staple --header';
-
-/** Runs what stands there as one would type it, with the specimens that it names. */
-export function commandLine(text: string, settings: Record<string, string>, cwd?: string): Promise<Finished> {
-  const args = text.split(' ').map((part) => {
-    if (part.endsWith('.body')) return join(SPECIMENS, part);
-    return part.endsWith('.header') ? readFileSync(join(SPECIMENS, part), 'utf8') : part;
-  });
-  return cli(args, settings, cwd === undefined ? {} : { cwd });
-}
-
 const USAGE = [
   ...['nonsense', '--version', '--help', 'status --jsno', 'deliveries --limit 0', 'deliveries stat=failed'],
   ...['records policies', 'audit --since soon', 'sync policies', 'demo --for soon'],
@@ -74,7 +59,7 @@ export const exitCodes = () =>
     const url = `file:${join(folder, 'mirror.db')}`;
     const note = async (found: string, commands: readonly string[], settings = {}) => {
       for (const command of commands) {
-        const { code } = await commandLine(command, { DATABASE_URL: url, ...settings });
+        const { code } = await cli(command.split(' '), { DATABASE_URL: url, ...settings });
         lines.push(`${code}  ${found}: ${command}\n`);
       }
     };
@@ -84,7 +69,6 @@ export const exitCodes = () =>
     await note('a wrong setting', ['status', 'serve', 'migrate'], { PORT: '99999' });
     await note('no database', ASKING);
     await note('no service', ['migrate', 'migrate', ...ASKING, 'doctor']);
-    await note('a recorded delivery', [`${SPECIMEN} healthy.header`, `${SPECIMEN} no-v1.header`]);
     await note('no API', ['api GET /vendors']);
     await note('an API that is down', ['api GET /vendors'], api);
     await note('a service elsewhere that is down', ['status', 'pause', 'migrate'], away);

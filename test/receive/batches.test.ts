@@ -10,6 +10,8 @@ const created = '2026-11-20T12:00:00Z';
 const P = { id: 'e1', type: 'policy.updated', created, data: { policyId: 'p1' } };
 const V = { id: 'e2', type: 'vendor.updated', created, data: { vendorId: 'v1' } };
 const R = { id: 'e3', type: 'risk.identified', created, data: { riskId: 'r1' } };
+/** Without its data. */
+const B = { id: 'b1', type: 'batch', created };
 const text = JSON.stringify;
 
 const parse = (body: string) => parseEnvelope(Buffer.from(body), { pointers, t: '1' });
@@ -30,32 +32,8 @@ describe('a batch', () => {
       ['p1', 'r1'],
     ],
     [
-      'in an event of no kind',
-      text({ id: 'b1', type: 'batch', created, data: { events: [V, R] } }),
-      ['v1', 'r1'],
-    ],
-    [
-      'as a text in the message of a queue',
-      text({ Type: 'Notification', MessageId: 'm1', Message: text(R) }),
-      ['r1'],
-    ],
-    [
-      'in messages in an array',
-      text({ Records: [{ Sns: { Message: text({ events: [P, V] }) } }, { Sns: { Message: text(R) } }] }),
-      ['p1', 'v1', 'r1'],
-    ],
-    [
-      'in envelopes in an array',
-      text([
-        { specversion: '1.0', type: 'com.example', data: P },
-        { type: 'com.example', data: R },
-      ]),
-      ['p1', 'r1'],
-    ],
-    ['with one a line', `${text(V)}\n${text(R)}\n`, ['v1', 'r1']],
-    [
-      'with one a line and blank ones, as Windows writes them',
-      `\r\n${text(V)}\r\n\r\n${text(R)}`,
+      'as the data of an event of no kind',
+      text({ id: 'b1', type: 'batch', created, data: [V, R] }),
       ['v1', 'r1'],
     ],
     ['with the same event twice', text([R, R]), ['r1', 'r1']],
@@ -76,11 +54,27 @@ describe('a batch', () => {
       'mixed_batch',
       null,
     ],
+    ['an array of batches', text([[P], [R]]), 'not_events', null],
+    [
+      'an array with an event of no kind that wraps others',
+      text([P, { ...B, data: { R } }]),
+      'not_events',
+      null,
+    ],
+    ['an event of no kind that wraps others', text({ ...B, data: { events: [V, R] } }), 'mixed_batch', null],
+    [
+      'an event of no kind with another as a text',
+      text({ ...B, data: { raw: text(R) } }),
+      'mixed_batch',
+      null,
+    ],
+    ['a message with an event as a text', text({ MessageId: 'm1', Message: text(R) }), 'mixed_batch', null],
+    ['one event a line', `${text(V)}\n${text(R)}\n`, 'not_json', null],
     ['an object with two arrays of events', text({ policies: [P], risks: [R] }), 'mixed_batch', null],
     ['an object with an event beside its array', text({ events: [P], last: R }), 'mixed_batch', null],
     [
       'an event of no kind that wraps what is none',
-      text({ id: 'b', type: 'batch', created, data: [{ ...R, id: 7 }] }),
+      text({ ...B, data: [{ ...R, id: 7 }] }),
       'mixed_batch',
       null,
     ],
@@ -91,7 +85,6 @@ describe('a batch', () => {
       null,
     ],
     ['an event of a kind that has no id', text({ ...P, id: undefined }), 'missing_id', 'policy'],
-    ['lines of which one is cut off', `${text(V)}\n${text(R).slice(0, -1)}`, 'not_json', null],
     ['an array that is cut off', text([V, R]).slice(0, -1), 'not_json', null],
   ])(
     'that cannot be taken apart is quarantined whole, and may be about any kind that it does not exclude: %s',
@@ -107,7 +100,7 @@ describe('a batch', () => {
 
   it('keeps every digit and every character of its events', () => {
     const odd = `{"id":"e","type":"vendor.updated","created":"${created}","data":{"vendorId":12345678901234567890,"__proto__":{"a":1},"name":"\\ud800"}}`;
-    for (const body of [`[${odd}]`, text({ Message: odd })]) {
+    for (const body of [`[${odd}]`, `{"events":[${odd}]}`]) {
       const parsed = parse(body);
       if (!parsed.ok) throw new Error(parsed.reason);
       const [event] = parsed.events;
@@ -121,8 +114,6 @@ describe('a batch', () => {
 const WRAPPED: ((bodies: readonly string[]) => string)[] = [
   (bodies) => `[${bodies.join(', ')}]`,
   (bodies) => `{"events":[${bodies.join(',')}],"count":${bodies.length}}`,
-  (bodies) => bodies.join('\n'),
-  (bodies) => text({ Message: `{"data":[${bodies.join(',')}]}` }),
 ];
 
 it('of any events has the same effect as a delivery of each', async () => {

@@ -18,9 +18,6 @@ import {
 import { reading } from './reading.ts';
 import { excluded, iso, readFact, singleValue, sql, upsert, writerOf, writtenFact } from './sql.ts';
 
-/** With fewer deliveries the longest pause does not show what is usual. */
-const FEWEST_FOR_USUAL = 10;
-
 /** An outage of the API is so long that the service behind it may have given up deliveries too. */
 const OUTAGE_MS = 30_000;
 
@@ -78,36 +75,22 @@ export function createHeartbeatVerbs(database: Database) {
           Promise.all([readFact(first, 'heartbeat'), worker === null ? null : readBefore(first)]),
       ),
 
-    /**
-     * When the last delivery came, the longest pause between the newest `among` events (null with fewer than ten), and where they came
-     * from.
-     */
-    lastDelivery: reading(
-      async (
-        among: number,
-      ): Promise<{ wall: number | null; longestPauseMs: number | null; addresses: string[] }> => {
-        const pause = statements.dialect.millisecondsBetween(sql`before`, sql`received_at`);
-        const newest = sql`(SELECT seq, last_delivered_at, received_at, address FROM events ORDER BY seq DESC LIMIT ${among}) AS newest`;
-        // Only the newest events are looked at: duplicates of older ones are rare.
-        const [row] = await statements.query<{
-          last: string | null;
-          deliveries: number;
-          pause: number | null;
-        }>(
-          sql`SELECT max(last_delivered_at) AS last, count(*) AS deliveries, max(${pause}) AS pause
-          FROM (SELECT last_delivered_at, received_at, lag(received_at) OVER (ORDER BY seq) AS before FROM ${newest}) AS paced`,
-        );
-        const senders = await statements.query<{ address: string }>(
-          sql`SELECT DISTINCT address FROM ${newest} WHERE address IS NOT NULL`,
-        );
-        const { last = null, deliveries = 0, pause: longest = null } = row ?? {};
-        return {
-          wall: last === null ? null : Date.parse(last),
-          longestPauseMs: longest === null || deliveries < FEWEST_FOR_USUAL ? null : Math.round(longest),
-          addresses: senders.map(({ address }) => address),
-        };
-      },
-    ),
+    /** When the last delivery came, and the addresses of the newest `among` events. */
+    lastDelivery: reading(async (among: number): Promise<{ wall: number | null; addresses: string[] }> => {
+      // Only the newest events are looked at: duplicates of older ones are rare.
+      const newest = sql`(SELECT last_delivered_at, address FROM events ORDER BY seq DESC LIMIT ${among}) AS newest`;
+      const [row] = await statements.query<{ last: string | null }>(
+        sql`SELECT max(last_delivered_at) AS last FROM ${newest}`,
+      );
+      const senders = await statements.query<{ address: string }>(
+        sql`SELECT DISTINCT address FROM ${newest} WHERE address IS NOT NULL`,
+      );
+      const last = row?.last ?? null;
+      return {
+        wall: last === null ? null : Date.parse(last),
+        addresses: senders.map(({ address }) => address),
+      };
+    }),
   };
 }
 

@@ -63,32 +63,6 @@ export function describeDifferences(open: OpenEngine): void {
 
   describe('silence', () => {
     it(
-      'is measured against the longest pause between the newest deliveries, once there are ten',
-      inScene(open, async (scene) => {
-        expect(await scene.store.lastDelivery(100)).toEqual({
-          wall: null,
-          longestPauseMs: null,
-          addresses: [],
-        });
-        for (let n = 0; n < 9; n += 1) {
-          await scene.accept(scene.event());
-          scene.pass(n === 0 ? 50_000 : n === 4 ? 9_000 : 1_000);
-        }
-        const nine = await scene.store.lastDelivery(100);
-        expect(nine.longestPauseMs).toBeNull();
-        await scene.accept(scene.event());
-        expect(await scene.store.lastDelivery(100)).toEqual({
-          wall: scene.now().wall,
-          longestPauseMs: 50_000,
-          addresses: [],
-        });
-        await scene.accept(scene.event());
-        // Only the newest ten count: the long pause lies before them.
-        expect(await scene.store.lastDelivery(10)).toMatchObject({ longestPauseMs: 9_000 });
-      }),
-    );
-
-    it(
       'is broken by a redelivery as well',
       inScene(open, async (scene) => {
         const event = scene.event();
