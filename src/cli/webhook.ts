@@ -61,7 +61,7 @@ async function list(cli: Cli, options: { json?: true }): Promise<void> {
     const instantOf = (wall: number | null) => (wall === null ? null : new Date(wall).toISOString());
     const shown = (await store.listRegistrations()).map((each) => ({
       id: each.upstreamId,
-      secret: stateOfSecret(each, secrets).state,
+      secret: stateOfSecret(each, secrets),
       url: each.url,
       events: each.delivers,
       created_at: instantOf(each.createdWall),
@@ -95,7 +95,7 @@ async function forget(cli: Cli, id: string): Promise<void> {
     );
     const secrets = secretSettings(config, clock);
     const isLeft = (await store.listRegistrations()).some(
-      (each) => stateOfSecret(each, secrets).state === 'verifies',
+      (each) => stateOfSecret(each, secrets) === 'verifies',
     );
     if (!isLeft && config.webhook.secrets().length === 0) {
       cli.err.write(

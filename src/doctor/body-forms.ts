@@ -7,7 +7,7 @@ export interface BodyForm {
   bytes: Uint8Array;
 }
 
-export type BodyFault = 'bom_added' | 'bom_removed' | 'line_ends_changed' | 'body_reserialised';
+export type BodyFault = 'bom_added' | 'bom_removed' | 'body_reserialised';
 
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
@@ -24,14 +24,6 @@ export function bodyForms(received: Uint8Array): BodyForm[] {
   const bare = hasBom ? bytes.subarray(BOM.length) : bytes;
   if (hasBom) add('bom_added', 'without the byte order mark', bare);
   else add('bom_removed', 'with a byte order mark', Buffer.concat([BOM, bytes]));
-
-  // In Latin-1 every byte is one character, so a body that is not UTF-8 stays intact.
-  const unix = bytes.toString('latin1').replaceAll('\r\n', '\n');
-  const lines = (name: string, text: string) => add('line_ends_changed', name, Buffer.from(text, 'latin1'));
-  lines('with LF line ends', unix);
-  lines('with CRLF line ends', unix.replaceAll('\n', '\r\n'));
-  lines('without the final line end', unix.replace(/\n$/, ''));
-  lines('with a final line end', `${unix}\n`);
 
   const text = bare.toString('utf8');
   if (!/^\s*[[{]/.test(text)) return [...forms.values()];

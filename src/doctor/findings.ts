@@ -1,5 +1,4 @@
 import { coverageOf } from '../compliance/registration.ts';
-import type { SecretFlaw } from '../platform/signing-secret.ts';
 import type { Diagnosis } from './diagnosis.ts';
 
 /** One thing of the set-up, as the running service finds it. What it means for the mirror, its problems say. */
@@ -46,7 +45,7 @@ export interface Registration {
   url: string;
   delivers: readonly string[];
   /** What keeps its secret from being used; null: nothing. */
-  flaw: SecretFlaw | 'unreadable' | 'not_stored' | null;
+  fault: { what: string; remedy: string } | null;
   /** What answers at `url` in place of a receiver; null: a receiver does. */
   instead: string | null;
 }
@@ -96,19 +95,6 @@ function clockOf({ api, toleranceSeconds }: Found): Finding {
   return warning('clock', `${says}; deliveries are rejected beyond ${toleranceSeconds} s.`, remedy);
 }
 
-const SECRET_FLAWS: Record<NonNullable<Registration['flaw']>, readonly [what: string, remedy: string]> = {
-  unreadable: [
-    'CREDENTIALS_KEY does not open it',
-    'Set CREDENTIALS_KEY to the key it was stored with; if that is lost, forget the registration and register anew.',
-  ],
-  not_stored: ['the service’s answer had none', 'Register with --secret-at, or set WEBHOOK_SECRETS.'],
-  not_in_encoding: [
-    'it is not in WEBHOOK_SECRET_ENCODING',
-    'Set WEBHOOK_SECRET_ENCODING to the one it is in.',
-  ],
-  too_short: ['it is shorter than 16 bytes', 'Ask the compliance service for a longer one.'],
-};
-
 const NO_SECRET = warning(
   'secrets',
   'No signing secret is known, so every delivery is rejected.',
@@ -116,10 +102,10 @@ const NO_SECRET = warning(
 );
 
 function secretsOf({ secrets, registrations }: Found): Finding[] {
-  const flawed = registrations.flatMap(({ upstreamId, flaw }) => {
-    if (flaw === null || (flaw === 'not_stored' && secrets.length > 0)) return [];
-    const [what, remedy] = SECRET_FLAWS[flaw];
-    return [warning('secrets', `The secret of registration ${upstreamId} cannot be used: ${what}.`, remedy)];
+  const flawed = registrations.flatMap(({ upstreamId, fault }) => {
+    if (fault === null) return [];
+    const says = `The secret of registration ${upstreamId} cannot be used: ${fault.what}.`;
+    return [warning('secrets', says, fault.remedy)];
   });
   if (secrets.length === 0) return [...flawed, NO_SECRET];
   const listed = secrets.map(

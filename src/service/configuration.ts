@@ -8,7 +8,7 @@ import { fingerprint, newSalt } from '../platform/fingerprint.ts';
 import type { ShownDelivery, StoreSummary } from '../store/reports.ts';
 import type { StoredRegistration } from '../store/store.ts';
 import type { Base } from './opening.ts';
-import { candidateSecrets, stateOfSecret } from './signing-secrets.ts';
+import { candidateSecrets, faultOfSecret, secretSettings } from './signing-secrets.ts';
 
 /** Rejections since the last accepted delivery, newest first, that are searched for the sender's. */
 const REJECTIONS_LOOKED_AT = 50;
@@ -52,6 +52,7 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
       ({ expiresWall }) => expiresWall === null || expiresWall > clock.wall(),
     );
     const facts = options.facts();
+    const hasSecret = facts.secrets.length > 0;
     return {
       warnings: described.warnings,
       exposures: await store.exposures(),
@@ -62,7 +63,7 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
           registration === null ? `WEBHOOK_SECRETS number ${position}` : `of registration ${registration}`,
         lastUsedAt: lastUsedAt === null ? null : new Date(lastUsedAt).toISOString(),
       })),
-      registrations: await Promise.all(living.map((each) => registrationOf(each, options))),
+      registrations: await Promise.all(living.map((each) => registrationOf(each, { ...options, hasSecret }))),
       receiverUrl: `${options.receiverUrl}/webhooks`,
       lastDeliveryAt: summary.last_delivery_at,
       rejected: await rejectedSince(options, summary.last_delivery_at),
@@ -104,17 +105,22 @@ function apiOf(
 
 async function registrationOf(
   registration: StoredRegistration,
-  { config, clock }: Base,
+  { config, clock, hasSecret }: Base & { hasSecret: boolean },
 ): Promise<Registration> {
-  const { upstreamId, url, delivers } = registration;
-  const settings = { key: config.credentialsKey, encoding: config.webhook.secretEncoding, now: clock.wall() };
-  const { state } = stateOfSecret(registration, settings);
-  const flaw = state === 'verifies' || state === 'expired' ? null : state;
-  return { upstreamId, url, delivers, flaw, instead: await whoAnswers(url) };
+  const { upstreamId, url, delivers, sealedSecret } = registration;
+  const fault = faultOfSecret(registration, secretSettings(config, clock));
+  return {
+    upstreamId,
+    url,
+    delivers,
+    // What it sends may be signed with another one that is known.
+    fault: sealedSecret === null && hasSecret ? null : fault,
+    instead: await whoAnswers(url),
+  };
 }
 
 /** What answers at a registered address in place of a receiver; null: a receiver, which takes POST only. */
-async function whoAnswers(url: string): Promise<string | null> {
+export async function whoAnswers(url: string): Promise<string | null> {
   try {
     const { status, headers } = await fetch(url, {
       redirect: 'manual',

@@ -85,8 +85,6 @@ export function createDeliveryWatch(options: {
   fullSyncMs: number;
   /** Whether a signing secret is known. */
   hasSecret: () => boolean;
-  /** Whether this process is the first of all to ask within this many milliseconds. */
-  takeTurn: (name: string, everyMs: number) => Promise<boolean>;
   onError: (error: unknown) => void;
 }) {
   const { store, backfill, clock, onError } = options;
@@ -150,7 +148,6 @@ export function createDeliveryWatch(options: {
   /** Reads what correctly signed deliveries at a wrong time were about. Anyone can replay them, so not often. */
   async function readLate(): Promise<void> {
     if (backfill === null || late.isEmpty() || clock.steady() - lastLate < distanceMs) return;
-    if (!(await options.takeTurn('rejected_timestamp', distanceMs))) return;
     await markUnread(late);
     if (late.isAll()) {
       await store.openProblem(DOWNTIME, 'a correctly signed delivery came at a wrong time', now());

@@ -114,7 +114,6 @@ async function build(base: Base, secrets: SigningSecrets, { listeners }: Place, 
     timing: rules.timing,
     backfill,
     hasSecret: () => secrets.keys().length > 0,
-    takeTurn: lease.takeTurn,
   });
   const receiver = createReceiver({
     ...base,

@@ -38,20 +38,6 @@ export function openedText(text: SealedText, key: Uint8Array): string | null {
   }
 }
 
-/** `fits`: the values of WEBHOOK_SECRET_ENCODING that make a key of the secret. */
-export function stateOfSecret(
-  registration: StoredRegistration,
-  { key, encoding, now }: { key: Uint8Array | null; encoding: SecretEncoding; now: number },
-): { state: SecretState; fits: readonly SecretEncoding[] } {
-  const none = (state: SecretState) => ({ state, fits: [] });
-  if (registration.sealedSecret === null) return none('not_stored');
-  if (isOver(registration, now)) return none('expired');
-  const text = readableSecret(key, registration);
-  if (text === null) return none('unreadable');
-  const { flaw } = decodeSigningSecret(text, encoding);
-  return { state: flaw ?? 'verifies', fits: fittingEncodings(text) };
-}
-
 /** What decides whether a registration's secret can be used. */
 export function secretSettings(
   { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
@@ -59,21 +45,40 @@ export function secretSettings(
 ) {
   return { key: credentialsKey, encoding: webhook.secretEncoding, now: clock.wall() };
 }
+type SecretSettings = ReturnType<typeof secretSettings>;
 
-/** What to do if WEBHOOK_SECRET_ENCODING makes no key of the secret; null: it makes one, or something else is wrong. */
-export function unusableSecret(
+export function stateOfSecret(registration: StoredRegistration, settings: SecretSettings): SecretState {
+  const { key, encoding, now } = settings;
+  if (registration.sealedSecret === null) return 'not_stored';
+  if (isOver(registration, now)) return 'expired';
+  const text = readableSecret(key, registration);
+  return text === null ? 'unreadable' : (decodeSigningSecret(text, encoding).flaw ?? 'verifies');
+}
+
+/** Why the secret cannot be used, and what to do; null: it can, or its time is over. */
+export function faultOfSecret(
   registration: StoredRegistration,
-  secrets: ReturnType<typeof secretSettings>,
+  settings: SecretSettings,
 ): { what: string; remedy: string } | null {
-  const { state, fits } = stateOfSecret(registration, secrets);
-  if (state !== 'too_short' && state !== 'not_in_encoding') return null;
-  const flaw = flawText(state, secrets.encoding);
+  const state = stateOfSecret(registration, settings);
+  if (state === 'verifies' || state === 'expired') return null;
+  if (state === 'not_stored') {
+    const remedy = 'Register with --secret-at, or set WEBHOOK_SECRETS.';
+    return { what: 'the service’s answer had none', remedy };
+  }
+  if (state === 'unreadable') {
+    const remedy =
+      'Set CREDENTIALS_KEY to the key it was stored with; if that is lost, forget the registration and register anew.';
+    return { what: 'CREDENTIALS_KEY does not open it', remedy };
+  }
+  const { key, encoding } = settings;
+  const fits = fittingEncodings(readableSecret(key, registration)!);
   return {
-    what: `the signing secret of ${registration.upstreamId} is stored and cannot be used: it ${flaw} (WEBHOOK_SECRET_ENCODING=${secrets.encoding})`,
+    what: `it ${flawText(state, encoding)} (WEBHOOK_SECRET_ENCODING=${encoding})`,
     remedy:
       fits.length === 0
-        ? 'no encoding makes a key of it: have the compliance service give another, and "webhook forget" this one'
-        : `set WEBHOOK_SECRET_ENCODING=${fits.join(' or ')}, as the compliance service means it, and start the service anew`,
+        ? 'No encoding makes a key of it: have the compliance service give another, and “webhook forget” this one.'
+        : `Set WEBHOOK_SECRET_ENCODING=${fits.join(' or ')}, as the compliance service means it, and start the service anew.`,
   };
 }
 

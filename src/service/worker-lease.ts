@@ -129,13 +129,6 @@ export function createWorkerLease(options: {
     lookNow,
     isWorker: () => isWorker,
 
-    /** True for the first of all processes that asks within `everyMs`. */
-    async takeTurn(name: string, everyMs: number): Promise<boolean> {
-      if (isAlone) return true;
-      // A lease with a new owner each time, never released: it ends by itself after `everyMs`.
-      return (await store.takeLease(name, `${id}/${randomUUID()}`, everyMs, now())) !== null;
-    },
-
     /** Notifies the other processes. While one is on its way, all that come share the next. Neither waits nor throws. */
     notify(notice: Notice): void {
       if (isAlone) return;

@@ -91,7 +91,7 @@ describe('registering', () => {
     await withSettings(async (settings) => {
       await register(settings);
       secret = 'short';
-      expect((await register(settings, '--yes')).err).toContain('no encoding makes a key of it');
+      expect((await register(settings, '--yes')).err).toContain('No encoding makes a key of it');
       expect((await listed(settings)).map(({ expires_at }) => expires_at)).toEqual([null, null]);
       secret = randomBytes(16).toString('hex');
       const anew = await register(settings, '--yes');

@@ -60,15 +60,12 @@ const SPECIMENS: readonly (readonly [name: string, code: string | null])[] = [
   ['healthy', null],
   ['healthy-pretty', null],
   ['header-missing', 'header_missing'],
-  ['no-v1', 'no_v1'],
   ['wrong-secret', 'wrong_secret'],
   ['retired-secret', 'secret_not_in_use'],
   ['quoted-secret', 'secret_quoted'],
   ['base64-secret', 'secret_encoding_differs'],
   ['body-reserialised', 'body_reserialised'],
   ['bom-added', 'bom_added'],
-  ['crlf-added', 'line_ends_changed'],
-  ['crlf-removed', 'line_ends_changed'],
   ['colon-separator', 'signed_content_differs'],
   ['body-only', 'timestamp_not_signed'],
   ['milliseconds', 'timestamp_in_milliseconds'],
@@ -137,31 +134,19 @@ describe('forms of the header', () => {
   const right = specimen('healthy').header!;
   const mac = right.slice(right.indexOf('v1=') + 3);
   it.each([
-    ['a right v0 beside a wrong v1', `t=${ARRIVED_SECONDS}, v1=${'0'.repeat(64)}, v0=${mac}`, 'no_v1'],
-    ['V1 in capitals', `t=${ARRIVED_SECONDS}, V1=${mac}`, 'no_v1'],
+    ['no v1', `t=${ARRIVED_SECONDS}, V1=${mac}, v0=${mac}`, 'header_malformed'],
+    ['a v1 that is no hex beside a right one', `${right}, v1=${'z'.repeat(64)}`, 'header_malformed'],
     [
-      'base64 instead of hex',
-      `t=${ARRIVED_SECONDS}, v1=${Buffer.from(mac, 'hex').toString('base64')}`,
-      'signature_not_hex',
+      'a signature as long as another hash’s',
+      `t=${ARRIVED_SECONDS}, v1=${'0'.repeat(96)}`,
+      'header_malformed',
     ],
-    ['semicolons', `t=${ARRIVED_SECONDS}; v1=${mac}`, 'header_malformed'],
     ['a trailing comma', `${right},`, 'header_malformed'],
     ['two times', `t=1, ${right}`, 'header_malformed'],
-    ['a signature as long as another hash’s', `t=${ARRIVED_SECONDS}, v1=${'0'.repeat(96)}`, 'hash_differs'],
-    ['a signature as long as no hash’s', `t=${ARRIVED_SECONDS}, v1=${'0'.repeat(66)}`, 'header_malformed'],
-    ['one that is no hex beside a right one', `${right}, v1=${'z'.repeat(64)}`, 'header_malformed'],
-    ['signatures of two lengths', `${right}, v1=${'0'.repeat(96)}`, 'header_malformed'],
-    ['no time', `v1=${mac}`, 'no_timestamp'],
-    ['a time in capitals', `T=${ARRIVED_SECONDS}, v1=${mac}`, 'no_timestamp'],
+    ['no time', `v1=${mac}`, 'header_malformed'],
     ['an empty header', '', 'header_missing'],
   ])('%s', (_, header, code) => {
     expect(codesOf(headed(header))).toEqual([code]);
-  });
-
-  it('a signature without any time is over the body alone, and not over a time that is empty', () => {
-    const value = specimen('body-only').header!;
-    const alone = headed(`sha256=${value.slice(value.indexOf('v1=') + 3)}`);
-    expect(codesOf(alone)).toEqual(['no_v1', 'timestamp_not_signed']);
   });
 
   it('a time that is no number of seconds', () => {
@@ -197,7 +182,7 @@ describe('what it cannot know', () => {
     const codes = (header: string | null, reason = stored.reason) =>
       diagnoseRejection({ ...stored, reason, header }, SECRETS, SETTINGS).causes.map(({ code }) => code);
     expect(codes(null)).toEqual(['header_missing']);
-    expect(codes('t=1')).toEqual(['no_v1']);
+    expect(codes('t=1')).toEqual(['header_malformed']);
     expect(codes(`t=1, v1=${'0'.repeat(64)}`)).toEqual(['bad_signature']);
     expect(codes(`t=1, v1=${'0'.repeat(64)}`, 'no_signing_secret')).toEqual(['no_signing_secret']);
   });

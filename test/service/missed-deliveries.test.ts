@@ -4,7 +4,7 @@ import { createDeliveryWatch, noteDowntime } from '../../src/service/missed-deli
 
 const MINUTE_MS = 60_000;
 
-function scene(fullSyncMs: number, takeTurn = async () => true, eventsOnly = false, silenceMs = 0) {
+function scene(fullSyncMs: number, { eventsOnly = false, silenceMs = 0 } = {}) {
   let last: { wall: number | null } = { wall: null };
   let addresses: string[] = [];
   let hasSecret = true;
@@ -35,7 +35,6 @@ function scene(fullSyncMs: number, takeTurn = async () => true, eventsOnly = fal
     hasSecret: () => hasSecret,
     clock: { wall: () => nowMs, steady: () => nowMs, sleep: async () => undefined },
     startedAt: nowMs,
-    takeTurn,
     silenceMs,
     fullSyncMs,
     onError: (error) => failures.push(error),
@@ -214,17 +213,6 @@ it('a correctly signed delivery at a wrong time has its record read, now or once
   });
 });
 
-it('it waits while another process has the turn of all', async () => {
-  let isOurs = false;
-  const here = scene(0, async () => isOurs);
-  here.late('vendor', 'ven_1');
-  await here.watch.check();
-  expect(here.dirty).toEqual([]);
-  isOurs = true;
-  await here.watch.check();
-  expect(here.dirty).toEqual(['vendor ven_1']);
-});
-
 it.each([
   { from: SENDER, opened: [REJECTED] },
   { from: STRANGER, opened: [] },
@@ -304,7 +292,7 @@ it.each([
 );
 
 it('without the API no problem is opened that only a full sync could resolve', async () => {
-  const here = scene(MINUTE_MS, undefined, true);
+  const here = scene(MINUTE_MS, { eventsOnly: true });
   here.late('vendor', 'ven_1', STRANGER);
   here.lose('vendor', 'ven_1');
   here.pass(MINUTE_MS);
@@ -351,7 +339,7 @@ it.each([
 ])(
   'no delivery %s for as long as configured opens a problem, once, and one resolves it',
   async (_, isFirst) => {
-    const here = scene(0, undefined, false, DAY_MS);
+    const here = scene(0, { silenceMs: DAY_MS });
     here.lastDelivery({ wall: isFirst ? here.now() : null });
     here.pass(DAY_MS - 1);
     await here.watch.check();

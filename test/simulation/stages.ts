@@ -204,7 +204,6 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       clock,
       timing: rules.timing,
       onError,
-      takeTurn: lease.takeTurn,
       hasSecret: () => true,
       startedAt: startedWall,
       silenceMs: 0,

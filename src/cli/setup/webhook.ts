@@ -50,7 +50,7 @@ async function askForUrl({ draft, asker }: Talk): Promise<string> {
 export async function usableRegistration(talk: Talk): Promise<StoredRegistration | undefined> {
   const secrets = secretSettings(talk.draft.config(), { wall: Date.now });
   const isUsable = (each: StoredRegistration) =>
-    each.expiresWall === null && stateOfSecret(each, secrets).state === 'verifies';
+    each.expiresWall === null && stateOfSecret(each, secrets) === 'verifies';
   try {
     const held = await withStore(commandOf(talk), 'read', (store) => store.listRegistrations());
     return held.findLast(isUsable);

@@ -11,16 +11,16 @@ import {
   secretAt,
 } from '../../compliance/registration.ts';
 import { openSecret, sealSecret } from '../../compliance/secrets.ts';
-import { ExchangeFailure, exchange } from '../../compliance/transport.ts';
 import { type Clock, momentOf } from '../../platform/clock.ts';
 import { type Config, requireHttpsOrLoopback } from '../../platform/config.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
+import { whoAnswers } from '../../service/configuration.ts';
 import {
   AWAITED_FACT,
+  faultOfSecret,
   SECRETS_LOOK_MS,
   secretSettings,
   stateOfSecret,
-  unusableSecret,
 } from '../../service/signing-secrets.ts';
 import { AUDIT_ASKED } from '../../store/reports.ts';
 import type { Store, StoredRegistration } from '../../store/store.ts';
@@ -47,11 +47,6 @@ const OVERLAP_MS = 24 * 3_600_000;
 
 /** How much longer than the request a running service expects the secret: a token may be needed, and the answer is written. */
 const AWAITED_MARGIN_MS = 15_000;
-
-/** For one look whether anything answers at the address. */
-const PROBE_MS = 5_000;
-/** What a receiver answers to a GET. */
-const NOT_A_POST = 405;
 
 export interface RegisterOptions {
   url?: string;
@@ -110,7 +105,7 @@ export async function register(
 async function living({ config, store, clock }: Steps): Promise<StoredRegistration[]> {
   const held = await store.listRegistrations();
   const secrets = secretSettings(config, clock);
-  const closed = held.filter((each) => stateOfSecret(each, secrets).state === 'unreadable');
+  const closed = held.filter((each) => stateOfSecret(each, secrets) === 'unreadable');
   if (closed.length > 0) {
     throw new UsageError(
       `the stored signing secret of ${closed.map(({ upstreamId }) => upstreamId).join(', ')} does not open with this CREDENTIALS_KEY; nothing was sent`,
@@ -137,7 +132,7 @@ async function heldOf(steps: Steps, url: string): Promise<StoredRegistration | u
   const { asker, config, clock } = steps;
   const held = (await living(steps)).findLast((each) => each.url === url);
   if (held === undefined) return undefined;
-  const { state } = stateOfSecret(held, secretSettings(config, clock));
+  const state = stateOfSecret(held, secretSettings(config, clock));
   const secret = state === 'verifies' ? 'is here' : 'is not usable here';
   const since = new Date(held.createdWall).toISOString();
   asker.say(`${url} is registered already, as ${held.upstreamId} since ${since}; its secret ${secret}.`);
@@ -176,14 +171,10 @@ async function make(steps: Steps, request: Request, always: boolean): Promise<Ma
 
 /** Whether a receiver answers at the address. Only a hint: the compliance service may reach what we do not. */
 async function probe(asker: Asker, url: string): Promise<boolean> {
-  const never = new AbortController().signal;
-  const answer = await exchange(new URL(url), { method: 'GET', body: null }, PROBE_MS, never);
-  const isHere = !(answer instanceof ExchangeFailure) && answer.status === NOT_A_POST;
-  if (isHere) asker.say(`${url} answers as a receiver does.`, 'good');
-  else if (answer instanceof ExchangeFailure)
-    asker.say(`${url} does not answer from here: ${answer.message}`, 'bad');
-  else asker.say(`${url} answers ${answer.status}, and a receiver answers ${NOT_A_POST} to a GET.`, 'bad');
-  if (isReceiverPath(url)) return isHere;
+  const instead = await whoAnswers(url);
+  if (instead === null) asker.say(`${url} answers as a receiver does.`, 'good');
+  else asker.say(`${url} does not answer from here as a receiver does: ${instead}`, 'bad');
+  if (isReceiverPath(url)) return instead === null;
   const only = `${RECEIVER_PATH}, the only path at which deliveries are taken, unless a proxy rewrites it`;
   asker.say(`${url} does not end in ${only}.`, 'bad');
   return false;
@@ -366,7 +357,7 @@ async function letExpire(
       each.upstreamId !== made.upstreamId &&
       coverageOf(each.delivers).covered.every((type) => covered.includes(type)),
   );
-  if (stateOfSecret(made, secretSettings(config, clock)).state !== 'verifies') return;
+  if (stateOfSecret(made, secretSettings(config, clock)) !== 'verifies') return;
   for (const { upstreamId } of replaced) {
     const now = momentOf(clock);
     const until = now.wall + OVERLAP_MS;
@@ -379,6 +370,8 @@ async function letExpire(
 }
 
 function requireUsable({ config, clock }: Steps, registration: StoredRegistration): void {
-  const unusable = unusableSecret(registration, secretSettings(config, clock));
-  if (unusable !== null) throw new DifferenceFound(unusable.what, unusable.remedy);
+  const fault = faultOfSecret(registration, secretSettings(config, clock));
+  if (fault === null || registration.sealedSecret === null) return;
+  const what = `the signing secret of ${registration.upstreamId} is stored and cannot be used: ${fault.what}`;
+  throw new DifferenceFound(what, fault.remedy);
 }
