@@ -3,6 +3,7 @@ import { mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
+import { DEFAULT_DELETED_MARKERS } from '../src/compliance/pointers.ts';
 import {
   configWarnings,
   loadConfig,
@@ -57,7 +58,7 @@ describe('with nothing set', () => {
         policy: ['policyId', 'policy.id', 'id'],
         risk_assessment: ['riskAssessmentId', 'assessmentId', 'riskId', 'risk.id', 'id'],
         vendor: ['vendorId', 'vendor.id', 'id'],
-        rules: { fields: [], ignored: [], deleted: ['deleted', 'isDeleted', 'deletedAt', 'deleted_at'] },
+        rules: { fields: [], ignored: [], deleted: DEFAULT_DELETED_MARKERS },
       },
       riskIdsFile: null,
       sync: { settleMs: 10_000, fullSyncMs: 3_600_000, silenceMs: 86_400_000, deletionGuardPercent: 20 },
@@ -597,7 +598,7 @@ it('what settings say of records’ fields is of one kind or of all', () => {
   const { rules } = loadConfig({
     FIELD_POINTERS: 'policy:status=state.code, name=label',
     IGNORED_FIELDS: 'vendor:links.self,documentUrl',
-    DELETED_MARKERS: 'gone',
+    DELETED_MARKERS: 'gone,state.code=Removed',
   }).idPointers;
   expect(rules).toEqual({
     fields: [
@@ -608,7 +609,7 @@ it('what settings say of records’ fields is of one kind or of all', () => {
       { kind: 'vendor', path: 'links.self' },
       { kind: null, path: 'documentUrl' },
     ],
-    deleted: ['gone'],
+    deleted: ['gone', 'state.code=Removed'],
   });
 });
 

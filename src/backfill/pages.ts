@@ -223,10 +223,15 @@ export function createPages(
         offset += answer.objects.length;
         const isEnd = isEmpty;
         // Some services name a next page behind the last one too, so the page after it decides.
-        if (isEnd && !wasEmpty && answer.next !== null && total === null) {
+        const { next: says, saysMore } = answer;
+        if (isEnd && !wasEmpty && says !== null && (total === null || saysMore)) {
           wasEmpty = true;
           next = ask(page + 1);
           continue;
+        }
+        if (isEnd && saysMore) {
+          const text = `page ${number} is empty, and its field “${says}” says that the list goes on`;
+          throw new MirrorError('endless_list', text);
         }
         wasEmpty = false;
         // With a total that fits, nothing can be missing before the first page.

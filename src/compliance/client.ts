@@ -1,7 +1,7 @@
 import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import type { Budget, Lane, Ticket } from './budget.ts';
-import { holdsNothing, type List, listIn, looksLikeRecord, recordIn, WRAPPERS } from './envelope.ts';
+import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
 import { isRefusal, UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { clockSkewMs, type Expectation, judge } from './gate.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
@@ -171,8 +171,10 @@ export function createClient(options: ClientOptions) {
           method: 'GET',
           path: `${COLLECTIONS[kind]}?${new URLSearchParams(query)}`,
           isSuccess: isOk,
-          read: (body) =>
-            isBehindLast && holdsNothing(body) ? NO_ROWS : listIn(body, WRAPPERS[kind], idOf(kind), rowsMax),
+          read: (body, headers) =>
+            isBehindLast && holdsNothing(body)
+              ? NO_ROWS
+              : listIn(body, WRAPPERS[kind], idOf(kind), { rowsMax, headers }),
           missing: {
             at: isBehindLast ? [204, 400, 404] : [204],
             read: ({ status }) => (status === 204 ? NO_ROWS : { ...NO_ROWS, isRefusal: true }),
@@ -195,7 +197,7 @@ export function createClient(options: ClientOptions) {
             if (isMarkedDeleted(object, pointers)) return { outcome: 'missing', isPage: false };
             return { outcome: 'found', object, isUnnamed: idOf(kind)(object) === null };
           },
-          isRecord: (body) => looksLikeRecord(body, idOf(kind)),
+          isRecord: (body) => idOf(kind)(body) !== null,
           missing: {
             at: [404, 410],
             read: ({ headers }) => ({ outcome: 'missing', isPage: isPage(headers) }),

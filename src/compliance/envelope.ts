@@ -48,8 +48,10 @@ export interface List {
   /** By its index the reason why a row cannot be a record. In `objects` it is an empty object. Never all rows are unusable. */
   unusable: ReadonlyMap<number, string>;
   meta: Meta;
-  /** The field with a cursor or link to the next page; null: there is none. */
+  /** The field or header with a cursor or link to the next page; null: there is none. */
   next: string | null;
+  /** It is no link, but `true`. */
+  saysMore?: true;
   /** Behind the last page the service refuses the request. So the list may end here, or what is shown of it. */
   isRefusal?: true;
 }
@@ -63,7 +65,7 @@ export function listIn(
   body: unknown,
   wrappers: readonly string[],
   idOf: IdOf,
-  rowsMax = Number.POSITIVE_INFINITY,
+  { rowsMax = Number.POSITIVE_INFINITY, headers = new Headers() } = {},
 ): List {
   const unusable = new Map<number, string>();
   const rows = Array.isArray(body) ? body : rowsOf(body, idOf);
@@ -72,37 +74,52 @@ export function listIn(
     throw new MalformedAnswer(text);
   }
   const objects = rows.map((row, index) => {
-    const isRow = isObject(row) && !isDeeper(row, MAX_DEPTH);
-    if (isRow) return unwrap(row, wrappers, idOf);
-    unusable.set(index, isObject(row) ? `is ${TOO_DEEP}` : 'is not an object');
+    const why = wrongWithRow(row);
+    if (why === null) return unwrap(row as JsonObject, wrappers, idOf);
+    unusable.set(index, why);
     return {};
   });
   const first = unusable.get(0);
   if (first !== undefined && unusable.size === rows.length)
     throw new MalformedAnswer(`the first row of the list ${first}`);
-  return { objects, unusable, meta: isObject(body) ? metaOf(body) : {}, next: nextIn(body) };
+  const own = isObject(body) ? body : {};
+  return { objects, unusable, meta: metaOf(own, headers), ...nextIn(own, headers) };
+}
+
+function wrongWithRow(row: unknown): string | null {
+  if (!isObject(row)) return 'is not an object';
+  if (isDeeper(row, MAX_DEPTH)) return `is ${TOO_DEEP}`;
+  return isErrorObject(row) ? 'is an error' : null;
 }
 
 /** Fields of an answer that are not part of its content. */
-const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging'];
-/** Fields that say that a list goes on. In lower case, without underscores. */
-const NEXT_NAMES = ['next', 'nextcursor', 'nextpagetoken', 'nexttoken', 'cursor', 'hasmore'];
+const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging', 'page'];
+/** Names are compared without their case, and without what stands between their words. */
+export const plainName = (name: string): string => name.toLowerCase().replace(/[^a-z\d]/g, '');
 
-function nextIn(body: unknown): string | null {
-  if (!isObject(body)) return null;
-  const places: [string, unknown][] = [
-    ['', body],
-    ...BESIDE_DATA.map((place): [string, unknown] => [`${place}.`, body[place]]),
-  ];
-  for (const [prefix, place] of places) {
-    if (!isObject(place)) continue;
-    const says = (field: string) =>
-      NEXT_NAMES.includes(field.toLowerCase().replaceAll('_', '')) && Boolean(place[field]);
+/** Fields that say that a list goes on, by a cursor or link, or by `true`. */
+const NEXT_NAMES = [
+  ...['next', 'nextcursor', 'nextpage', 'nextlink', 'nexturl', 'nextpagetoken', 'nexttoken', 'cursor'],
+  ...['hasmore', 'hasnext', 'hasnextpage', 'truncated', 'istruncated'],
+];
+
+function nextIn(body: JsonObject, headers: Headers): Pick<List, 'next' | 'saysMore'> {
+  for (const [prefix, place] of placesIn(body)) {
+    const says = (field: string) => NEXT_NAMES.includes(plainName(field)) && Boolean(place[field]);
     const field = Object.keys(place).find(says);
-    if (field !== undefined) return prefix + field;
+    if (field === undefined) continue;
+    return { next: prefix + field, ...(place[field] === true ? { saysMore: true } : {}) };
   }
-  return null;
+  const isLinked = /;\s*rel="?next"?\s*(?:[;,]|$)/i.test(headers.get('link') ?? '');
+  return { next: isLinked ? 'Link' : null };
 }
+
+/** The answer's own fields, and those of the objects in it that are about the list. */
+const placesIn = (body: JsonObject): [prefix: string, fields: JsonObject][] =>
+  [
+    ['', body] as [string, unknown],
+    ...BESIDE_DATA.map((name): [string, unknown] => [`${name}.`, body[name]]),
+  ].filter((place): place is [string, JsonObject] => isObject(place[1]));
 
 /**
  * The single object of an answer: `data`, or the body itself, each either as it is or wrapped in a field named in `wrappers`. An
@@ -125,9 +142,34 @@ export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf)
 /** Fields that mark an answer without an id as an error. */
 const ERROR_FIELDS = ['error', 'errors', 'message'];
 
-/** The body itself is a record: it has an id and a name. */
-export const looksLikeRecord = (body: JsonObject, idOf: IdOf): boolean =>
-  idOf(body) !== null && NAMES.some((name) => typeof body[name] === 'string');
+/** Fields that hold an error, as `plainName` writes them. */
+export const ERROR_NAMES = ['error', 'errors', 'errormessage', 'errormessages', 'fault', 'exception'];
+/** What stands beside it. */
+const BESIDE_ERROR =
+  /^(message|messages|code|status|statuscode|type|title|detail|details|instance|path|timestamp|object|\w*id)$/;
+
+/** Not so: `{}`, `[]`, null, an empty text, `false` and 0. */
+export function hasContent(value: unknown): boolean {
+  return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value);
+}
+
+export const isErrorStatus = (value: unknown): boolean => /^[45]\d\d$/.test(String(value));
+
+/** The object is an error, although it may have the id of a record: nothing in it is of anything else. */
+export function isErrorObject(object: JsonObject): boolean {
+  const fields = Object.entries(object)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => ({ name: plainName(name), value }));
+  if (!fields.every(({ name }) => ERROR_NAMES.includes(name) || BESIDE_ERROR.test(name))) return false;
+  const has = (names: readonly string[], is: (value: unknown) => boolean) =>
+    fields.some(({ name, value }) => names.includes(name) && is(value));
+  const codes = ['code', 'status', 'statuscode'];
+  return (
+    has(ERROR_NAMES, hasContent) ||
+    has(codes, isErrorStatus) ||
+    (has(codes, hasContent) && has(['message'], hasContent))
+  );
+}
 
 /** The fields of records that hold their name. */
 const NAMES = ['name', 'Name', 'title', 'Title'];
@@ -139,6 +181,7 @@ const NAMES = ['name', 'Name', 'title', 'Title'];
 export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPointers): JsonObject {
   const idOf = (object: JsonObject) => recordIdIn(object, kind, pointers);
   const object = objectIn(body, WRAPPERS[kind], idOf);
+  if (isErrorObject(object)) throw new MalformedAnswer('the answer is an error');
   if (hasRecordId(object, kind, id, pointers)) return object;
   const other = idOf(object);
   if (other !== null)
@@ -189,15 +232,26 @@ function rowsOf(body: unknown, idOf: IdOf): unknown[] {
   return arrays[0]!;
 }
 
-function metaOf(body: JsonObject): Meta {
+/** Names of a list's total, where it is not `meta.total`. */
+const TOTAL_NAMES = ['total', 'totalcount', 'totalitems', 'totalrecords', 'totalelements', 'totalresults'];
+
+function metaOf(body: JsonObject, headers = new Headers()): Meta {
   const meta = isObject(body['meta']) ? body['meta'] : {};
   const counts = Object.keys(metaSchema.shape).flatMap((name) => {
-    // Some services write numbers as text.
-    const count =
-      typeof meta[name] === 'string' && /^\d+$/.test(meta[name]) ? Number(meta[name]) : meta[name];
-    return Number.isSafeInteger(count) && (count as number) >= 0 ? [[name, count]] : [];
+    const count = countIn(meta[name]);
+    return count === null ? [] : [[name, count]];
   });
-  return Object.fromEntries(counts);
+  const totals = placesIn(body).flatMap(([, fields]) =>
+    Object.keys(fields).flatMap((name) => (TOTAL_NAMES.includes(plainName(name)) ? fields[name] : [])),
+  );
+  const total = [...totals, headers.get('x-total-count')].map(countIn).find((count) => count !== null);
+  return { ...(total === undefined ? {} : { total }), ...Object.fromEntries(counts) };
+}
+
+/** Some services write numbers as text. Null: no whole number from 0 on. */
+function countIn(value: unknown): number | null {
+  const count = typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
+  return Number.isSafeInteger(count) && (count as number) >= 0 ? (count as number) : null;
 }
 
 /** Unwraps twice if a wrapper holds only another wrapper, as `vendor` may hold `attributes`. */

@@ -1,6 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 import type { ComplianceSettings } from '../platform/config.ts';
-import { MalformedAnswer } from './envelope.ts';
+import {
+  ERROR_NAMES,
+  hasContent,
+  isErrorObject,
+  isErrorStatus,
+  MalformedAnswer,
+  plainName,
+} from './envelope.ts';
 import { UpstreamError, type UpstreamErrorDetails, type UpstreamErrorKind } from './errors.ts';
 import { parseJson } from './json.ts';
 import { isObject, type JsonObject } from './pointers.ts';
@@ -20,12 +27,12 @@ export interface Expectation<T> {
   body?: string;
   isSuccess: (status: number) => boolean;
   /** Turns the answer's JSON (undefined: no body) into the result. Throws MalformedAnswer. */
-  read: (json: unknown) => T;
+  read: (json: unknown, headers: Headers) => T;
   /** `read` gets the answer's text instead. */
   asText?: true;
   /** The statuses that mean "nothing is there", and their result. */
   missing?: { at: readonly number[]; read: (answer: Answer) => T } | undefined;
-  /** The fields of a record of its own. In an answer that is such a record, a field with the name of a report of failure is only a field. */
+  /** Has the id of a record. Then its fields are the record's, whatever their names. */
   isRecord?: (body: JsonObject) => boolean;
   /** The answer may hold a secret. Then an error shows only the reason that it gives. */
   isSecret?: boolean;
@@ -77,14 +84,19 @@ export function judge<T>(
   const said = reportIn(json, expected.isRecord);
   // What a POST has made in spite of a warning is made.
   if (said !== null && !(said.kind === 'partial' && expected.method === 'POST')) {
-    const message = messageIn(JSON.stringify(said.report), expected.body ?? '');
+    const message = messageIn(JSON.stringify(said.fields), expected.body ?? '');
     const what = said.kind === 'partial' ? 'is only a part' : 'is a failure';
     const text = `says itself that it ${what} (${said.field})${message === null ? '' : `: ${message}`}`;
     const excerpt = expected.isSecret ? message : shown;
-    return failure(said.kind, `answered ${status}, and the answer ${text}`, false, { status, excerpt });
+    const retryAfterMs = parseRetryAfter(headers.get('retry-after'), dateOf(headers, sent.wallMs));
+    return failure(said.kind, `answered ${status}, and the answer ${text}`, false, {
+      status,
+      excerpt,
+      retryAfterMs,
+    });
   }
   try {
-    return { value: expected.read(expected.asText ? textOf(reply.body) : json), agedMs };
+    return { value: expected.read(expected.asText ? textOf(reply.body) : json, headers), agedMs };
   } catch (error) {
     if (!(error instanceof MalformedAnswer)) throw error;
     return failure('malformed', error.message, true, { ...details, cause: error });
@@ -120,50 +132,68 @@ function kindOf({ status, headers }: Answer, waitMs: number | null): UpstreamErr
 
 // ─── a 2xx that reports failure ─────────────────────────────────────────────────────────────────────────────
 
-/** `report`: what it says. */
+/** `fields`: where it says so, with the message if there is one. */
 interface Report {
   kind: 'failed' | 'partial';
   field: string;
-  report: unknown;
+  fields: JsonObject;
 }
 
-/** Fields that say, by `true`, that the rest is not all that was asked for. */
-const PARTIAL_FIELDS = ['partial', 'incomplete_results', 'incompleteResults', 'has_errors', 'timed_out'];
+/** Fields that say of the rest that it is not what was asked for. Names as `plainName` writes them. */
+const OUTCOMES = ['success', 'issuccess', 'successful', 'succeeded', 'ok'];
+const STATUSES = ['status', 'statuscode', 'httpstatus', 'code'];
+const FAILED_WORDS = ['error', 'fail', 'failed', 'failure'];
+const UNFINISHED_WORDS = ['pending', 'processing', 'queued', 'running', 'in_progress', 'accepted'];
+const PARTS = [
+  'partial',
+  'ispartial',
+  'partialresults',
+  'incomplete',
+  'incompleteresults',
+  'haserrors',
+  'timedout',
+];
 
-/** What an answer says of itself at its top level or in `meta`; null: nothing, or that all is well. */
+/**
+ * What an answer says of itself at its top level, in `meta`, or in another object beside `data`; null: nothing, or that all is well. Of a
+ * record that is not wrapped, fields are its own, unless they are all those of an error.
+ */
 export function reportIn(body: unknown, isRecord: Expectation<unknown>['isRecord']): Report | null {
   if (!isObject(body)) return null;
-  const isBare = !Object.hasOwn(body, 'data') && isRecord?.(body) === true;
-  const meta = isObject(body['meta']) ? body['meta'] : {};
-  for (const [place, fields] of Object.entries({ '': isBare ? ownReport(body) : body, 'meta.': meta })) {
-    for (const name of ['errors', 'error']) {
-      const report = fields[name];
-      if (hasContent(report))
-        return { kind: holdsData(body) ? 'partial' : 'failed', field: place + name, report };
-    }
-    const failed = ['success', 'ok'].find((name) => fields[name] === false);
-    if (failed !== undefined) return { kind: 'failed', field: place + failed, report: body };
-    if (fields['status'] === 'error') return { kind: 'failed', field: `${place}status`, report: body };
-    const partial = PARTIAL_FIELDS.find((name) => fields[name] === true);
-    if (partial !== undefined) return { kind: 'partial', field: place + partial, report: null };
+  const isWrapped = Object.hasOwn(body, 'data');
+  if (!isWrapped && isRecord?.(body)) {
+    const field = isErrorObject(body) ? 'all of it' : Object.keys(body).find((name) => isErrorIn(body, name));
+    return field === undefined ? null : { kind: 'failed', field, fields: body };
   }
-  return null;
+  const { data, ...beside } = body;
+  const reports = Object.entries(isWrapped ? beside : { meta: body['meta'] })
+    .flatMap(([place, fields]) => (isObject(fields) ? reportsIn(fields, `${place}.`, data) : []))
+    .concat(reportsIn(beside, '', data));
+  return reports.find(({ kind }) => kind === 'failed') ?? reports[0] ?? null;
 }
 
-/** Of a record that is not wrapped, only what no record has as a field of its own: `error` and `errors` with objects. */
-const ownReport = (body: JsonObject): JsonObject =>
-  Object.fromEntries(
-    ['error', 'errors'].flatMap((name) =>
-      typeof body[name] === 'object' && hasContent(body[name]) ? [[name, body[name]]] : [],
-    ),
-  );
+const reportsIn = (fields: JsonObject, place: string, data: unknown): Report[] =>
+  Object.entries(fields).flatMap(([name, value]) => {
+    const kind = kindOfField(plainName(name), value, hasContent(data));
+    return kind === null ? [] : [{ kind, field: place + name, fields }];
+  });
 
-function hasContent(value: unknown): boolean {
-  if (typeof value === 'object' && value !== null) return Object.keys(value).length > 0;
-  return Boolean(value);
+function kindOfField(name: string, value: unknown, isBesideData: boolean): Report['kind'] | null {
+  if (ERROR_NAMES.includes(name) && hasContent(value)) return isBesideData ? 'partial' : 'failed';
+  if (OUTCOMES.includes(name) && /^(false|0)$/i.test(String(value))) return 'failed';
+  if (STATUSES.includes(name)) {
+    const isFailure = isErrorStatus(value) || FAILED_WORDS.includes(String(value).toLowerCase());
+    const isUnfinished = !isBesideData && UNFINISHED_WORDS.includes(String(value).toLowerCase());
+    return isFailure || isUnfinished ? 'failed' : null;
+  }
+  // Parts of the service that did not answer, by their number.
+  const isPart = PARTS.includes(name) ? String(value) === 'true' : name === 'failed' && Number(value) > 0;
+  return isPart ? 'partial' : null;
 }
 
-const holdsData = ({ data }: JsonObject): boolean => hasContent(data);
+/** An object under a name that no record has for a field of its own. */
+const isErrorIn = (record: JsonObject, name: string): boolean =>
+  ERROR_NAMES.includes(plainName(name)) && typeof record[name] === 'object' && hasContent(record[name]);
 
 // ─── limits, and the age of an answer ─────────────────────────────────────────────────────────────────────
 
@@ -182,7 +212,7 @@ const isSpent = (headers: Headers): boolean =>
 /** Milliseconds that an answer asks us to wait, from when it was read; null: it asks for no wait. */
 export function waitIn({ status, headers }: Answer, wallMs: number): number | null {
   if (![403, 429, 503].includes(status)) return null;
-  const named = parseRetryAfter(headers.get('retry-after'), parseHttpDate(headers.get('date')) ?? wallMs);
+  const named = parseRetryAfter(headers.get('retry-after'), dateOf(headers, wallMs));
   return named ?? (status === 429 || (status === 403 && isSpent(headers)) ? DEFAULT_PAUSE_MS : null);
 }
 
@@ -197,6 +227,8 @@ export function parseRetryAfter(header: string | null, nowMs: number): number | 
   const at = parseHttpDate(text);
   return at === null ? null : Math.min(Math.max(0, at - nowMs), MAX_RETRY_AFTER_MS);
 }
+
+const dateOf = (headers: Headers, wallMs: number): number => parseHttpDate(headers.get('date')) ?? wallMs;
 
 /** Milliseconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, or null. */
 export function parseHttpDate(text: string | null): number | null {

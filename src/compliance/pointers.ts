@@ -34,11 +34,14 @@ export interface FieldRules {
   fields: readonly FieldPath<{ column: Column }>[];
   /** Fields that may change with each answer: they are stored, and are no difference. */
   ignored: readonly FieldPath[];
-  /** Fields that mark a record as deleted. */
+  /** What marks a record as deleted: a path, or `path=value`. */
   deleted: readonly string[];
 }
 
-export const DEFAULT_DELETED_MARKERS = ['deleted', 'isDeleted', 'deletedAt', 'deleted_at'];
+export const DEFAULT_DELETED_MARKERS = [
+  ...['deleted', 'isDeleted', 'is_deleted', 'deletedAt', 'deleted_at', 'removedAt', 'removed_at'],
+  ...['status=deleted', 'state=deleted'],
+];
 
 const USUAL_FIELDS: Readonly<Record<Column, readonly string[]>> = {
   name: ['name', 'Name', 'title', 'Title'],
@@ -220,9 +223,12 @@ export const ignoredPaths = (kind: Kind, pointers: IdPointers): readonly (readon
 export const ignoredFields = (pointers: IdPointers): Readonly<Record<Kind, readonly (readonly string[])[]>> =>
   pathsOf(pointers).ignored;
 
-/** The document says that its record is deleted: by `true`, or by when. */
+/** The document says that its record is deleted: by `true`, by when, or by a status. */
 export function isMarkedDeleted(document: JsonObject, pointers: IdPointers): boolean {
-  return pathsOf(pointers).deleted.some((path) => isMark(valueAt(document, path)));
+  return pathsOf(pointers).deleted.some(({ path, value }) => {
+    const found = valueAt(document, path);
+    return value === null ? isMark(found) : typeof found === 'string' && found.toLowerCase() === value;
+  });
 }
 
 function isMark(value: unknown): boolean {
@@ -236,7 +242,7 @@ type Path = readonly string[];
 interface Paths {
   columns: Readonly<Record<Kind, Readonly<Record<Column, readonly Path[]>>>>;
   ignored: Readonly<Record<Kind, readonly Path[]>>;
-  deleted: readonly Path[];
+  deleted: readonly { path: Path; value: string | null }[];
   own: Readonly<Record<Kind, readonly Path[]>>;
   /** Where a document about the kind may name assessments, and the first steps of these paths, as JSON text. */
   assessments: Readonly<Record<Kind, readonly Path[]>>;
@@ -284,7 +290,10 @@ function takeApart(pointers: IdPointers): Paths {
     own,
     columns: forEachKind(columnsOf),
     ignored: forEachKind((kind) => split(pathsOfKind(kind, ignored))),
-    deleted: split(deleted),
+    deleted: deleted.map((marker) => {
+      const [path = '', value = null] = marker.split('=');
+      return { path: path.split('.'), value: value?.toLowerCase() ?? null };
+    }),
     assessments,
     assessmentKeys: forEachKind((kind) => assessments[kind].map(([field]) => `${JSON.stringify(field)}:`)),
     idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')),

@@ -107,7 +107,10 @@ export const headerName = type("an HTTP header's name", (name) =>
   HEADER_NAME.test(name) ? name.toLowerCase() : null,
 );
 export const parameterName = text(/^[A-Za-z0-9_.[\]-]{1,64}$/, 'the name of a query parameter');
-export const fieldNames = list(/^[^\s.,:=]+(\.[^\s.,:=]+)*$/, 'dotted paths separated by commas');
+export const deletedMarkers = list(
+  /^[^\s.,:=]+(\.[^\s.,:=]+)*(=[^\s,:=]+)?$/,
+  'dotted paths separated by commas, each alone or as PATH=VALUE',
+);
 
 const FIELD_PATH =
   /^(?:(?<kind>[a-z_]+):)?(?:(?<column>[a-z]+)=)?(?<path>[^\s.,:="\\]+(?:\.[^\s.,:="\\]+)*)$/;

@@ -218,9 +218,9 @@ const ADVANCED = {
     'Where name, status and version are. `KIND:COLUMN=PATH` with commas between, such as `policy:status=state.code,vendor:name=profile.name`; without `KIND:` of all kinds. Unset: `name` or `title`, `status`, `version`, each in small letters or with a capital.',
   ),
   DELETED_MARKERS: setting(
-    of.fieldNames,
+    of.deletedMarkers,
     DEFAULT_DELETED_MARKERS.join(','),
-    'Fields that mark a record as deleted. Dotted paths; `true`, or a value that is not empty.',
+    'What marks a record as deleted. Dotted paths of fields whose value is `true` or not empty, or `PATH=VALUE`, without case.',
   ),
   IGNORED_FIELDS: optional(
     of.ignoredFields,

@@ -8,6 +8,7 @@ interface Shown {
   total: number | null;
   rows?: readonly JsonObject[];
   next?: string;
+  saysMore?: true;
   isRefusal?: true;
 }
 
@@ -25,14 +26,14 @@ async function read(
     ...(idBytesMax === undefined ? {} : { idBytesMax }),
     upstream: {
       async page(_kind, page) {
-        const { ids, total, rows, next = null, isRefusal } = answerTo(page) ?? { ids: [], total: null };
+        const { ids, total, rows, next = null, ...more } = answerTo(page) ?? { ids: [], total: null };
         return {
           answer: {
             objects: [...(rows ?? ids.map((id) => ({ id })))],
             meta: total === null ? {} : { total },
             unusable: new Map(),
             next,
-            ...(isRefusal ? { isRefusal } : {}),
+            ...more,
             began: { steady: 0, wall: 0 },
             ended: { steady: 0, wall: 0 },
           },
@@ -82,6 +83,16 @@ it('an empty page that names a next one ends a list without a total only if that
   expect(await read(pages)).toEqual([3, 1, 1, 0]);
   expect(await read((page) => more(page === 1 ? ALL : []))).toEqual([3, 0]);
   expect(await read([{ ...more(ALL), total: 3 }, more([]), more(['d'])])).toEqual([3, 0]);
+});
+
+it('an empty page that says that there is more never ends a list, whatever its total', async () => {
+  for (const total of [null, 3]) {
+    const more = (ids: readonly string[]) => ({ ids, total, next: 'meta.hasMore', saysMore: true as const });
+    expect(await read([more(ALL), { ids: [], total }])).toEqual([3, 0]);
+    await expect(read((page) => more(page === 1 ? ALL : []))).rejects.toThrow(
+      '“meta.hasMore” says that the list goes on',
+    );
+  }
 });
 
 it.each([

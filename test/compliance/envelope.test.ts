@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { listIn, MalformedAnswer, objectIn, WRAPPERS } from '../../src/compliance/envelope.ts';
+import { listIn, MalformedAnswer, objectIn, recordIn, WRAPPERS } from '../../src/compliance/envelope.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { type IdPointers, type JsonObject, MAX_DEPTH, recordIdIn } from '../../src/compliance/pointers.ts';
 
@@ -30,6 +30,9 @@ describe('a list', () => {
     ['a meta that is null', { data: rows, meta: null }, {}],
     ['counts as text', { data: rows, meta: { page: '1', total: '30' } }, { page: 1, total: 30 }],
     ['a total that is null', { data: rows, meta: { total: null } }, {}],
+    ['a total beside data', { data: rows, total: 9 }, { total: 9 }],
+    ['a total under another name', { data: rows, pagination: { total_count: '9' } }, { total: 9 }],
+    ['totals that differ', { data: rows, total: 2, meta: { total: 9 } }, { total: 9 }],
   ])('is found as %s', (_form, body, meta) => {
     expect(listIn(body, WRAPPERS.policy, idOf('policy'))).toMatchObject({ objects: rows, meta });
   });
@@ -48,8 +51,27 @@ describe('a list', () => {
     ['links.next', { links: { next: 'https://x/?cursor=1' } }],
     ['pagination.hasMore', { pagination: { hasMore: true } }],
     ['nextPageToken', { nextPageToken: 'abc' }],
+    ['meta.is_truncated', { meta: { is_truncated: true } }],
   ])('goes on by %s with %j beside it', (next, beside) => {
     expect(listIn({ data: rows, ...beside }, WRAPPERS.policy, idOf('policy')).next).toBe(next);
+  });
+
+  test('may have its total and its next page in headers', () => {
+    const read = (headers: Record<string, string>) =>
+      listIn({ data: rows }, WRAPPERS.policy, idOf('policy'), { headers: new Headers(headers) });
+    expect(read({ 'x-total-count': '9' }).meta).toEqual({ total: 9 });
+    expect(read({ link: '</p?c=a>; rel="first", </p?c=b>; rel="next"' }).next).toBe('Link');
+    expect(read({ link: '</p?c=a>; rel="prev"' }).next).toBe(null);
+  });
+
+  test('says that it goes on by `true`, and not by a link', () => {
+    const saysMore = (meta: object) =>
+      listIn({ data: rows, meta }, WRAPPERS.policy, idOf('policy')).saysMore ?? false;
+    expect([{ hasMore: true }, { hasMore: false }, { next: '/p?c=a' }].map(saysMore)).toEqual([
+      true,
+      false,
+      false,
+    ]);
   });
 
   test.each<[string, unknown]>([
@@ -73,6 +95,7 @@ describe('a list', () => {
     ['null', null, 'is not an object'],
     ['text', 'b', 'is not an object'],
     ['nested too deep', nested(MAX_DEPTH + 1), `is nested more than ${MAX_DEPTH} deep`],
+    ['an error with an id', { policyId: 'c', name: null, error: { code: 'INTERNAL' } }, 'is an error'],
   ])('may have a row that is %s: the others are read, and that one is named', (_form, row, why) => {
     const { objects, unusable } = listIn({ data: [rows[0], row, rows[1]] }, WRAPPERS.policy, idOf('policy'));
     expect(objects).toEqual([rows[0], {}, rows[1]]);
@@ -192,4 +215,18 @@ describe('a single record', () => {
   ])('is malformed as %s', (_form, body) => {
     expect(() => objectIn(body, WRAPPERS.vendor, idOf('vendor'))).toThrow(MalformedAnswer);
   });
+});
+
+test.each<[string, JsonObject, boolean]>([
+  ['an error beside the id', { id: 'v1', error: { code: 'forbidden', message: 'no' } }, false],
+  ['errors, and nothing that could be read', { id: 'v1', name: null, errors: [{ message: 'no' }] }, false],
+  ['a code and a message', { id: 'v1', code: 'INTERNAL', message: 'no' }, false],
+  ['a problem document', { id: 'v1', type: 'about:blank', title: 'No', status: 500 }, false],
+  ['a failed import as a field', { id: 'v1', name: 'Acme', error: { code: 'import' } }, true],
+  ['a title and a status', { id: 'v1', title: 'Acme', status: 'open', type: 'cloud' }, true],
+  ['nothing but its id', { id: 'v1' }, true],
+])('an answer of a record’s own address with %s', (_what, data, isRecord) => {
+  const read = () => recordIn({ data }, 'vendor', 'v1', pointers);
+  if (isRecord) expect(read()).toEqual(data);
+  else expect(read).toThrow('the answer is an error');
 });

@@ -38,6 +38,28 @@ it.each<[string, unknown, 'failed' | 'partial' | null]>([
   ['incompleteResults', { data: ROWS, incompleteResults: true }, 'partial'],
   ['has_errors', { data: ROWS, meta: { has_errors: true } }, 'partial'],
   ['timed_out', { data: ROWS, timed_out: true }, 'partial'],
+  ['shards that failed', { data: ROWS, _shards: { total: 5, successful: 3, failed: 2 } }, 'partial'],
+  ['isPartial', { data: ROWS, isPartial: true }, 'partial'],
+  ['a GraphQL error', { data: null, errors: [{ message: 'denied', path: ['vendor'] }] }, 'failed'],
+  ['a fault of a gateway', { data: [], fault: { faultstring: 'quota' } }, 'failed'],
+  ['an exception', { data: [], exception: 'NullPointerException' }, 'failed'],
+  ['errorMessage', { data: [], errorMessage: 'no' }, 'failed'],
+  ['success that is the text false', { data: [], success: 'false' }, 'failed'],
+  ['ok 0', { data: [], ok: 0 }, 'failed'],
+  ['isSuccess false', { data: [], isSuccess: false }, 'failed'],
+  ['Success false', { data: [], Success: false }, 'failed'],
+  ['success false in an object of its own', { data: [], result: { success: false } }, 'failed'],
+  ['status fail', { status: 'fail', data: { title: 'required' } }, 'failed'],
+  ['the status of another answer', { data: [], status: 500, message: 'Internal' }, 'failed'],
+  ['the status of another answer as a text', { data: [], statusCode: '401' }, 'failed'],
+  ['the code of another answer', { data: [], code: 403 }, 'failed'],
+  ['the status of another answer in an object', { data: [], status: { code: 503 } }, 'failed'],
+  ['the status pending, and no rows', { data: [], status: 'pending' }, 'failed'],
+  ['the status pending, and rows', { data: ROWS, status: 'pending' }, null],
+  ['no failed shards', { data: ROWS, _shards: { total: 5, successful: 5, failed: 0 } }, null],
+  ['a good status and code', { data: ROWS, status: 200, code: 0, message: 'OK', ok: 1 }, null],
+  ['warnings', { data: ROWS, warnings: ['this version is deprecated'] }, null],
+  ['what was asked for', { data: ROWS, meta: { filter: { status: 'error' } } }, null],
   ['no errors', { data: ROWS, errors: [] }, null],
   ['errors that are an empty object', { data: ROWS, errors: {} }, null],
   ['error null', { data: ROWS, error: null }, null],
@@ -61,12 +83,23 @@ it.each<[string, unknown, 'failed' | 'partial' | null]>([
 
 it.each<[string, object, 'failed' | null]>([
   ['status error', { id: 'a', name: 'A', status: 'error' }, null],
+  ['the status pending, and no name', { id: 'a', status: 'pending', owner: 'x' }, null],
   ['a text under error', { id: 'a', name: 'A', error: 'of its import' }, null],
   ['an error object', { id: 'a', name: 'A', error: { code: 'forbidden' } }, 'failed'],
   ['no name, and an error', { id: 'a', error: 'no' }, 'failed'],
+  ['a code and a message', { id: 'a', code: 'NOT_FOUND', message: 'no such thing' }, 'failed'],
+  ['what a problem document has', { id: 'a', type: 'about:blank', title: 'No', status: 500 }, 'failed'],
 ])('a record that is not wrapped, with %s, is a record or a failure', (_what, body, kind) => {
-  const isRecord = (one: object) => isObject(one) && 'id' in one && 'name' in one;
+  const isRecord = (one: object) => isObject(one) && 'id' in one;
   expect(reportIn(body, isRecord)?.kind ?? null).toBe(kind);
+});
+
+it('a failure that names a time to wait is obeyed in a 200 too', () => {
+  const answer = { ok: false, error: 'ratelimited' };
+  expect(judged(200, answer, { 'retry-after': '30' })).toMatchObject({
+    kind: 'failed',
+    retryAfterMs: 30_000,
+  });
 });
 
 it('a report is quoted, without what may be a secret, and a POST that was refused so is known to have done nothing', () => {

@@ -3,6 +3,7 @@ import {
   assessmentsNamedIn,
   type IdPointers,
   idLines,
+  isMarkedDeleted,
   type JsonObject,
   recordContentIn,
   recordIdIn,
@@ -43,6 +44,19 @@ it.each([
     expect(recordIdIn({ id: given }, kind, POINTERS)).toBe(kept);
   expect(assessmentsNamedIn({ id: 'v', riskAssessmentId: given }, 'vendor', POINTERS)).toEqual([kept]);
   expect(idLines(`# complete\n${given.trim()}\n`)).toEqual([recordIdOf(given.trim())]);
+});
+
+it.each<[JsonObject, boolean]>([
+  [{ deleted: true }, true],
+  [{ is_deleted: 1 }, true],
+  [{ deletedAt: '2026-11-20T12:00:00Z' }, true],
+  [{ removed_at: 1_795_892_039 }, true],
+  [{ state: 'deleted' }, true],
+  [{ status: 'DELETED' }, true],
+  [{ deleted: false, isDeleted: 0, deletedAt: null, deleted_at: '', status: 'archived' }, false],
+  [{ deletedAt: '0000-00-00 00:00:00', deleted: 'false', state: { code: 'deleted' } }, false],
+])('%j marks a record as deleted: %s', (document, isDeleted) => {
+  expect(isMarkedDeleted({ id: 'v1', ...document }, POINTERS)).toBe(isDeleted);
 });
 
 it('a number is an id of the record itself and of the records it names alike', () => {
