@@ -18,17 +18,14 @@ FROM risk_assessments WHERE deleted_at IS NULL;
 CREATE VIEW vendors_flat AS SELECT id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deletion_pending_since, last_event_id, last_event_at, cause, cause_id
 FROM vendors WHERE deleted_at IS NULL;
 --> statement-breakpoint
-CREATE VIEW policies_history AS SELECT v.record_id AS id, name, version, status, data, v.valid_from, v.valid_to, operation, cause, cause_id, v.seq
-FROM (SELECT seq, record_id, at AS valid_from, lead(at) OVER (PARTITION BY record_id ORDER BY seq) AS valid_to
-  FROM changes WHERE kind = 'policy') AS v JOIN changes ON changes.seq = v.seq;
+CREATE VIEW policies_history AS SELECT record_id AS id, name, version, status, data, at AS valid_from, valid_to, operation, cause, cause_id, seq
+FROM changes WHERE kind = 'policy';
 --> statement-breakpoint
-CREATE VIEW risk_assessments_history AS SELECT v.record_id AS id, name, status, data, v.valid_from, v.valid_to, operation, cause, cause_id, v.seq
-FROM (SELECT seq, record_id, at AS valid_from, lead(at) OVER (PARTITION BY record_id ORDER BY seq) AS valid_to
-  FROM changes WHERE kind = 'risk_assessment') AS v JOIN changes ON changes.seq = v.seq;
+CREATE VIEW risk_assessments_history AS SELECT record_id AS id, name, status, data, at AS valid_from, valid_to, operation, cause, cause_id, seq
+FROM changes WHERE kind = 'risk_assessment';
 --> statement-breakpoint
-CREATE VIEW vendors_history AS SELECT v.record_id AS id, name, status, data, v.valid_from, v.valid_to, operation, cause, cause_id, v.seq
-FROM (SELECT seq, record_id, at AS valid_from, lead(at) OVER (PARTITION BY record_id ORDER BY seq) AS valid_to
-  FROM changes WHERE kind = 'vendor') AS v JOIN changes ON changes.seq = v.seq;
+CREATE VIEW vendors_history AS SELECT record_id AS id, name, status, data, at AS valid_from, valid_to, operation, cause, cause_id, seq
+FROM changes WHERE kind = 'vendor';
 --> statement-breakpoint
 CREATE VIEW deliveries AS
   SELECT received_at, id, 'accepted' AS outcome, id AS event_id, type, kind, record_id, state, error AS reason, address, deliveries FROM events

@@ -99,7 +99,8 @@ CREATE TABLE "changes" (
 	"data" jsonb NOT NULL,
 	"cause" text NOT NULL,
 	"cause_id" text,
-	"at" timestamp with time zone NOT NULL
+	"at" timestamp with time zone NOT NULL,
+	"valid_to" timestamp with time zone
 );
 --> statement-breakpoint
 CREATE TABLE "events" (
@@ -353,6 +354,9 @@ ALTER TABLE risk_assessments SET (fillfactor = 70);
 --> statement-breakpoint
 ALTER TABLE vendors SET (fillfactor = 70);
 --> statement-breakpoint
+-- The same for the end of a version, which comes with the next change of its record.
+ALTER TABLE changes SET (fillfactor = 85);
+--> statement-breakpoint
 INSERT INTO counter (value) VALUES (0);
 --> statement-breakpoint
 INSERT INTO facts (name, value) VALUES ('epoch', left(md5(random()::text || clock_timestamp()::text), 16));
@@ -441,17 +445,14 @@ CREATE VIEW risk_assessments_flat AS SELECT id, name, status, data, first_seen_a
 --> statement-breakpoint
 CREATE VIEW vendors_flat AS SELECT id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deletion_pending_since, last_event_id, last_event_at, cause, cause_id FROM vendors WHERE deleted_at IS NULL;
 --> statement-breakpoint
-CREATE VIEW policies_history AS SELECT v.record_id AS id, name, version, status, data, v.valid_from, v.valid_to, operation, cause, cause_id, v.seq
-FROM (SELECT seq, record_id, at AS valid_from, lead(at) OVER (PARTITION BY record_id ORDER BY seq) AS valid_to
-  FROM changes WHERE kind = 'policy') AS v JOIN changes ON changes.seq = v.seq;
+CREATE VIEW policies_history AS SELECT record_id AS id, name, version, status, data, at AS valid_from, valid_to, operation, cause, cause_id, seq
+FROM changes WHERE kind = 'policy';
 --> statement-breakpoint
-CREATE VIEW risk_assessments_history AS SELECT v.record_id AS id, name, status, data, v.valid_from, v.valid_to, operation, cause, cause_id, v.seq
-FROM (SELECT seq, record_id, at AS valid_from, lead(at) OVER (PARTITION BY record_id ORDER BY seq) AS valid_to
-  FROM changes WHERE kind = 'risk_assessment') AS v JOIN changes ON changes.seq = v.seq;
+CREATE VIEW risk_assessments_history AS SELECT record_id AS id, name, status, data, at AS valid_from, valid_to, operation, cause, cause_id, seq
+FROM changes WHERE kind = 'risk_assessment';
 --> statement-breakpoint
-CREATE VIEW vendors_history AS SELECT v.record_id AS id, name, status, data, v.valid_from, v.valid_to, operation, cause, cause_id, v.seq
-FROM (SELECT seq, record_id, at AS valid_from, lead(at) OVER (PARTITION BY record_id ORDER BY seq) AS valid_to
-  FROM changes WHERE kind = 'vendor') AS v JOIN changes ON changes.seq = v.seq;
+CREATE VIEW vendors_history AS SELECT record_id AS id, name, status, data, at AS valid_from, valid_to, operation, cause, cause_id, seq
+FROM changes WHERE kind = 'vendor';
 --> statement-breakpoint
 CREATE VIEW deliveries AS
   SELECT received_at, id, 'accepted' AS outcome, id AS event_id, type, kind, record_id, state, error AS reason, address, deliveries FROM events

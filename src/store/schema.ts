@@ -154,6 +154,8 @@ export function tablesOf(engine: Vocabulary) {
         cause: text('cause').notNull(),
         causeId: text('cause_id'),
         at: instant('at').notNull(),
+        /** When the record's next change ended this version; null: it holds. All other columns stay as they were written. */
+        validTo: instant('valid_to'),
       },
       (t) => [
         // With the time, so that a record's versions are found without reading them.

@@ -19,7 +19,6 @@ const TIMEOUT_MS = 240_000;
 const API_KEY = 'key-of-the-analysts';
 const SECRET = 'a-signing-secret-of-the-analysts';
 const TOKEN = 'operate-token-of-the-tests-of-thirt';
-const DAY_MS = 86_400_000;
 const REMOVED = 'vendor-0007';
 const ADDED = 'vendor-0100';
 
@@ -214,7 +213,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 }, TIMEOUT_MS);
 
-const PROVISIONAL = 'Which rows has no read confirmed yet?';
+const PROVISIONAL = 'Which vendors has no read confirmed yet?';
 const AS_OF = 'What was the state on 1 November?';
 /** The day of the questions, which is long before the service had anything. */
 const THE_DAY = '2026-11-01T00:00:00Z';
@@ -286,9 +285,8 @@ describe.each(ENGINES)('on %s the answer is right', (engine) => {
       ({ status }) => status !== 'mitigated' && status !== 'accepted',
     );
     const rows = await answer("How old are the open risks, by the service's own date?", engine);
-    const age = ({ identifiedAt }: Row) =>
-      Math.floor((Date.now() - Date.parse(String(identifiedAt))) / DAY_MS);
-    expect(told(rows, 'id', 'days')).toEqual(Object.fromEntries(open.map((risk) => [risk['id'], age(risk)])));
+    const months = open.map(({ identifiedAt }) => ({ month: String(identifiedAt).slice(0, 7) }));
+    expect(told(rows, 'identified_in', 'open')).toEqual(countsBy(months, 'month'));
     const trend = await answer('How has the number of open risks developed?', engine);
     expect(Number(trend.at(-1)!['open'])).toBe(open.length);
   });
@@ -316,8 +314,9 @@ describe.each(ENGINES)('on %s the answer is right', (engine) => {
   it('of who approved', async () => {
     const approved = [...moments[0]!.held.policies.values()].filter(({ status }) => status === 'approved');
     const rows = await answer('Who approved which version of a policy, and when?', engine);
-    const first = rows.filter((row) => row['announced_by'] === null && row['id'] !== 'policy-0001');
-    expect(first.map(({ id, version, approver }) => ({ id, version, approver }))).toEqual(
+    expect(idsOf(rows)).toContain('policy-0001');
+    const others = rows.filter(({ id }) => id !== 'policy-0001');
+    expect(others.map(({ id, version, approver }) => ({ id, version, approver }))).toEqual(
       approved
         .filter(({ policyId }) => policyId !== 'policy-0001')
         .map(({ policyId: id, version, approver }) => ({ id, version, approver })),
@@ -335,7 +334,9 @@ describe.each(ENGINES)('on %s the answer is right', (engine) => {
     const events = await ask[engine]("SELECT type FROM events WHERE state = 'processed'");
     const rows = await answer('How long does a change take to get here?', engine);
     expect(told(rows, 'type', 'events')).toEqual(countsBy(events, 'type'));
-    expect(rows.every(({ mean, longest }) => Number(mean) <= Number(longest))).toBe(true);
+    expect(rows.every(({ longest }) => Number(longest) >= 0 && Number(longest) < TIMEOUT_MS / 1_000)).toBe(
+      true,
+    );
     const days = await answer('How many deliveries came in each day, and what became of them?', engine);
     const counts: Record<string, number> = {};
     for (const row of days) {
@@ -361,7 +362,7 @@ it(
     await mutate({ kind: 'vendor', op: 'update', id: 'vendor-0003', fields: { owner: 'Eve' } });
     await shows('SELECT id FROM vendors_flat WHERE unverified_since IS NOT NULL', [{ id: 'vendor-0003' }]);
     for (const engine of ENGINES) {
-      expect(await answer(PROVISIONAL, engine)).toMatchObject([{ kind: 'vendor', id: 'vendor-0003' }]);
+      expect(await answer(PROVISIONAL, engine)).toMatchObject([{ id: 'vendor-0003' }]);
     }
   },
   TIMEOUT_MS,

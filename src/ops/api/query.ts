@@ -101,7 +101,9 @@ export const queries = {
     deleted: flag.optional(),
     deletion_pending: flag.optional().describe('Gone from the service, and waiting for you.'),
     order: z.enum(['id', 'changed']).optional().describe('`changed`: the last change first.'),
-    typed: flag.optional().describe('With the typed columns of the view `…_flat`, as in CSV.'),
+    typed: flag
+      .optional()
+      .describe('With the typed columns of the view `…_flat`, with `at` of `…_history`, as in CSV.'),
     at: instant
       .optional()
       .describe('As they were then; without those that were deleted, unless `deleted` says otherwise.'),

@@ -73,12 +73,9 @@ export function createReads({ store, clock, configuration, diagnose }: OpsContex
     const { kind } = c.req.valid('param');
     if (filter.at !== undefined) await requireKept(filter.at);
     const page = await store.listRecords(kind, filter, { limit, after, order });
-    const isTyped = (typed ?? asksForCsv(c)) && filter.at === undefined;
-    if (!isTyped) return answerPage(c, page, recordColumns(kind));
-    const { columns, values } = await store.typedColumns(
-      kind,
-      page.items.map(({ id }) => id),
-    );
+    if (!(typed ?? asksForCsv(c))) return answerPage(c, page, recordColumns(kind));
+    const ids = page.items.map(({ id }) => id);
+    const { columns, values } = await store.typedColumns(kind, ids, filter.at);
     const byId = new Map(values.map((row) => [row.id, row]));
     const items = page.items.map((record) => ({ ...byId.get(record.id), ...record }));
     return answerPage(c, { ...page, items }, [...recordColumns(kind), ...columns]);

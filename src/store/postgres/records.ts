@@ -212,6 +212,12 @@ function saveChanges(unit: Unit, changes: readonly Change[], nowIso: string): vo
     sql`INSERT INTO changes (${CHANGES.names}, at)
      SELECT ${CHANGES.values}, ${nowIso}::timestamptz FROM ${CHANGES.given(rows)}`,
   );
+  // After them, since a record may have changed twice in one unit.
+  const ended = changes.flatMap(({ previous }) => (previous > 0 ? previous : []));
+  if (ended.length === 0) return;
+  unit.send(
+    sql`UPDATE changes SET valid_to = ${nowIso}::timestamptz FROM unnest(${bigintArray(ended)}) AS ended (seq) WHERE changes.seq = ended.seq`,
+  );
 }
 
 /** The first parameters of `mark_dirty`: kinds, ids and numbers. The latest of each record, sorted by key. */

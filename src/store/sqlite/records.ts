@@ -54,10 +54,11 @@ export function createRecords(db: Connection) {
     `INSERT INTO changes (seq, kind, record_id, operation, before, after, name, version, status, data, cause, cause_id, at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
+  const endVersion = db.prepare('UPDATE changes SET valid_to = ? WHERE seq = ?');
   const tables = byKind((kind) => tableStatements(db, kind));
 
   function addChange(change: Change, nowIso: string): void {
-    const { seq, kind, id, operation, cause, causeId } = change;
+    const { seq, previous, kind, id, operation, cause, causeId } = change;
     const { name, version, status } = change.is;
     const [before, after, data] = [change.before, change.after, change.is.data].map((json) =>
       JSON.stringify(json),
@@ -65,6 +66,7 @@ export function createRecords(db: Connection) {
     insertChange.run(
       ...[seq, kind, id, operation, before, after, name, version, status, data, cause, causeId, nowIso],
     );
+    if (previous > 0) endVersion.run(nowIso, previous);
   }
 
   /** `number`: of the event that is the reason to read the record, or a new one. */

@@ -70,10 +70,14 @@ export function createRecordSearch(to: Sql) {
       return row === null ? null : reportOf(to, row);
     },
 
-    /** The columns of the view `…_flat` that only this kind has, and their values for these ids; not of deleted records. */
+    /**
+     * The columns of the view `…_flat` that only this kind has, and their values for these ids; not of deleted records. With `at`, ISO 8601
+     * UTC: those of the versions of then, deleted ones too.
+     */
     async typedColumns(
       kind: Kind,
       ids: readonly string[],
+      at?: string,
     ): Promise<{ columns: string[]; values: { [column: string]: unknown; id: string }[] }> {
       const fields = await to.query<{ column: string; type: FieldType }>(
         sql`SELECT "column", type FROM fields WHERE kind = ${kind} AND "column" IS NOT NULL ORDER BY position`,
@@ -85,7 +89,8 @@ export function createRecordSearch(to: Sql) {
       });
       const values = await to.query<{ [column: string]: unknown; id: string }>(
         sql`SELECT ${sql.join([sql`id`, ...selected], sql`, `)}
-          FROM ${sql.raw(`${tableName(kind)}_flat`)} JOIN ${to.dialect.listed(ids)} USING (id)`,
+          FROM ${sql.raw(`${tableName(kind)}_${at === undefined ? 'flat' : 'history'}`)} JOIN ${to.dialect.listed(ids)} USING (id)
+          WHERE ${at === undefined ? sql`true` : validAt(to.dialect.instant(at))}`,
       );
       for (const row of values) {
         for (const [nth, { column, type }] of fields.entries()) {
@@ -110,6 +115,8 @@ export function createRecordSearch(to: Sql) {
     },
   };
 }
+
+const validAt = (then: SQL) => sql`valid_from <= ${then} AND (valid_to > ${then} OR valid_to IS NULL)`;
 
 /**
  * The records as they were at an instant, in the form of their table. What is only known of the present is null. Not by the view: of

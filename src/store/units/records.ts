@@ -69,6 +69,8 @@ export interface LoadedRecord {
 /** A row of `changes`, to be saved with the record. */
 export interface Change extends RowChange, Cause {
   seq: number;
+  /** The record's change before this one, whose version ends with it; 0: none. */
+  previous: number;
   kind: Kind;
   id: string;
   /** The whole record after it. */
@@ -132,6 +134,7 @@ export function writeContent(
   context: { cause: Cause; nowIso: string; numbers: Numbers; lastEvent?: LastEvent | undefined },
 ): Change {
   const { cause, nowIso, numbers, lastEvent } = context;
+  const previous = record.state.write;
   const seq = numbers.next();
   record.state = { ...record.state, write: seq };
   record.row = {
@@ -144,7 +147,7 @@ export function writeContent(
     ...cause,
   };
   record.written = true;
-  return { ...change, seq, kind: record.kind, id: record.id, is: content, ...cause };
+  return { ...change, seq, previous, kind: record.kind, id: record.id, is: content, ...cause };
 }
 
 /** Notes for what refetches have changed which event made them due. */

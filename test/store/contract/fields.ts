@@ -284,7 +284,38 @@ export function describeFields(open: OpenEngine): void {
         ]);
         expect(await listed('2999-01-01T00:00:00.000Z')).toEqual([['v1', 'Alder & Co']]);
         expect(await listed('2999-01-01T00:00:00.000Z', true)).toEqual([['v2', 'Birch']]);
+        const typed = async (at?: string) =>
+          (await scene.store.typedColumns('vendor', ['v1', 'v2'], at)).values;
+        expect(await typed(between)).toEqual([
+          { id: 'v1', tier: 1 },
+          { id: 'v2', tier: 3 },
+        ]);
+        expect(await typed()).toEqual([{ id: 'v1', tier: 2 }]);
         expect(await scene.store.historyBegins()).toBe(new Date(scene.now().wall - 120_000).toISOString());
+      }));
+
+    it('end a version when the next one of the record begins, also of two in one unit', () =>
+      withScene(open, async (scene) => {
+        for (const id of ['v1', 'v2']) await scene.show('vendor', id, { id, name: 'Alder' });
+        for (const name of ['Birch', 'Cedar', 'Cedar', 'Elm']) {
+          scene.pass(2_000);
+          await scene.accept(scene.event({ kind: 'vendor', recordId: 'v1', shows: { name } }));
+        }
+        await scene.work();
+        scene.pass(60_000);
+        await scene.show('vendor', 'v1', { id: 'v1', name: 'Fir' });
+        const versions = await scene.query(
+          `SELECT id, name, valid_to, lead(valid_from) OVER (PARTITION BY id ORDER BY seq) AS next FROM vendors_history ORDER BY seq`,
+        );
+        expect(versions.map(({ id, name }) => `${id} ${name}`)).toEqual([
+          'v1 Alder',
+          'v2 Alder',
+          'v1 Birch',
+          'v1 Cedar',
+          'v1 Elm',
+          'v1 Fir',
+        ]);
+        for (const version of versions) expect(version['valid_to']).toEqual(version['next']);
       }));
 
     it('are the same whether changes are looked at one by one or together', () =>
