@@ -49,9 +49,10 @@ export async function fillStored(folder: string, name: string, { events, records
   }
   db.exec(`BEGIN;
     ${numbers(records)} INSERT INTO changes (seq, kind, record_id, operation, before, after, data, cause, at)
-      SELECT i + 1, 'vendor', printf('ven_%07d', i % ${third}), 'update', '{"status":"a"}', '{"status":"b"}', '{}', 'sync', ${at} FROM n;
-    ${numbers(records / 10)} INSERT INTO problems (kind, record_id, reason, opened_at, resolved_at, number)
-      SELECT 'vendor', printf('ven_%07d', i), 'failed_event', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, i FROM n;
+      SELECT i + 1, 'vendor', printf('ven_%07d', i / 3), 'update', '{"status":"a"}', '{"status":"b"}', '{}', 'sync', ${at} FROM n;
+    ${numbers(records / 10)} INSERT INTO problems (kind, record_id, reason, verdict, needs, opened_at, resolved_at, digest, acceptable, number)
+      SELECT 'vendor', printf('ven_%07d', i), 'failed_event', 'action_required', 'you', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, 'd' || i, 0, i FROM n;
+    ${numbers(records / 10)} INSERT INTO sync_history (kind, verdict, complete, since, until) SELECT 'vendor', 'in_sync', 1, ${at}, ${at} FROM n;
     ${numbers(records / 10)} INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sync', 'ok' FROM n;
     ${numbers(records / 10)} INSERT INTO rejections (received_at, outcome, reason, t, body, bytes, body_sha256, dismissed_at)
       SELECT ${at}, 'quarantined', 'invalid_json', '1', CAST('{' AS BLOB), 1, printf('%064d', i), CASE WHEN i % 5 = 0 THEN ${at} END FROM n;

@@ -156,11 +156,14 @@ it('a backup of yesterday, restored, becomes equal to the upstream again but for
     expect((await command('sync', '--wait')).code).toBe(0);
     await vi.waitFor(async () => expect(await differences()).toEqual([]), PATIENCE);
     expect(verdicts()).toEqual(inSync('action_required'));
-    const another = await command('problems', 'resolve', String(id + 1), '--yes');
-    expect([another.code, another.says]).toEqual([1, expect.stringContaining('It is resolved already')]);
-    expect((await command('problems', 'resolve', '999', '--yes')).says).toContain('no problem 999');
-    expect((await command('problems', 'resolve', String(id), '--yes')).code).toBe(0);
-    await vi.waitFor(() => expect(verdicts()).toEqual(inSync('in_sync')), PATIENCE);
+    expect((await command('problems', 'resolve', '999', '--digest', 'of-another')).says).toContain(
+      'no problem 999',
+    );
+    const shown = await command('problems', 'show', String(id), '--json');
+    const { digest } = JSON.parse(shown.says) as { digest: string };
+    const resolved = await command('problems', 'resolve', String(id), '--digest', digest);
+    expect(resolved.code, resolved.says).toBe(0);
+    await vi.waitFor(() => expect(verdicts()).toEqual(inSync('known_only')), PATIENCE);
     expect(
       sql(database, "SELECT actor, outcome FROM audit WHERE action = 'problem_resolve' AND outcome = 'ok'"),
     ).toEqual([{ actor: 'faults', outcome: 'ok' }]);

@@ -15,11 +15,12 @@ export async function fillStoredDatabase(
         CASE WHEN i % 97 = 0 THEN 'failed' ELSE 'processed' END, ${at}, '{"id":"' || i || '","data":{"note":"' || repeat('x', 200) || '"}}'
       FROM ${numbers(size)};
     INSERT INTO changes (seq, kind, record_id, operation, before, after, data, cause, at)
-      SELECT i + 1, 'vendor', ${name('ven', `i % ${third}`)}, 'update', '{"status":"a"}', '{"status":"b"}', '{}', 'sync', ${at} FROM ${numbers(size)};
+      SELECT i + 1, 'vendor', ${name('ven', 'i / 3')}, 'update', '{"status":"a"}', '{"status":"b"}', '{}', 'sync', ${at} FROM ${numbers(size)};
     UPDATE counter SET value = ${2 * size};
     INSERT INTO trimmed_events (id, content_hash, received_at) SELECT 'gone_' || lpad(seq::text, 9, '0'), id, received_at FROM events;
-    INSERT INTO problems (kind, record_id, reason, opened_at, resolved_at, number)
-      SELECT 'vendor', ${name('ven', 'i')}, 'failed_event', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, i FROM ${numbers(size / 10)};
+    INSERT INTO problems (kind, record_id, reason, verdict, needs, opened_at, resolved_at, digest, acceptable, number)
+      SELECT 'vendor', ${name('ven', 'i')}, 'failed_event', 'action_required', 'you', ${at}, CASE WHEN i % 500 <> 0 THEN ${at} END, 'd' || i, false, i FROM ${numbers(size / 10)};
+    INSERT INTO sync_history (kind, verdict, complete, since, until) SELECT 'vendor', 'in_sync', true, ${at}, ${at} FROM ${numbers(size / 10)};
     INSERT INTO audit (at, actor, action, outcome) SELECT ${at}, 'olga', 'sync', 'ok' FROM ${numbers(size / 10)};
     INSERT INTO rejections (received_at, outcome, reason, t, body, bytes, body_sha256, dismissed_at)
       SELECT ${at}, 'quarantined', 'invalid_json', '1', '{'::bytea, 1, lpad(i::text, 64, '0'), CASE WHEN i % 5 = 0 THEN ${at} END FROM ${numbers(size / 10)};

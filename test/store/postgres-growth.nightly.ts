@@ -11,9 +11,7 @@ import {
   acceptAbout,
   acceptSome,
   describeGrowth,
-  FACTS,
   listPage,
-  NOW,
   process,
   readShown,
   type Stored,
@@ -102,7 +100,8 @@ describe('a new mirror, before statistics tell of its tables', () => {
   }
 
   // The first ones are planned anew.
-  const expectFlat = (costs: readonly number[]) => expect(costs.at(-1)).toBeLessThanOrEqual(1.5 * costs[9]!);
+  const expectFlat = (costs: readonly number[]) =>
+    expect(costs.at(-1), `${costs}`).toBeLessThanOrEqual(1.5 * costs[9]!);
 
   it('reads as many rows for a page of a list however many pages came before', async () => {
     const costs = await rowsOfEach(async (store, page) => {
@@ -171,7 +170,7 @@ describe('a new mirror, before statistics tell of its tables', () => {
   });
 
   it('finds a live record as a witness although more are deleted than the server may keep in memory', async () => {
-    const { database, pool, store } = await openNew();
+    const { database, pool, store, rowsRead } = await openNew();
     // So small, it holds 3,000 of them. By default, it holds 131,072 ids of 36 letters.
     await pool.sql.query(sql`SET work_mem = '64kB'`);
     const { query } = database;
@@ -184,31 +183,10 @@ describe('a new mirror, before statistics tell of its tables', () => {
       "INSERT INTO record_state (kind, id, returned, read_number) SELECT 'vendor', 'ven_' || i, true, i FROM generate_series(1, 20000) i",
     );
     await query('ANALYZE');
-    const begun = performance.now();
-    expect(await store.someLiveRecord('vendor', [])).toBe('ven_1');
-    expect(performance.now() - begun).toBeLessThan(3_000);
-    await pool.close();
-    await database.close();
-  });
-
-  it('looks up the record of each problem by its key to tell how it stands, with statistics from before any was due', async () => {
-    const { database, pool, store, rowsRead } = await openNew();
-    const { query } = database;
-    await query(
-      "INSERT INTO record_state (kind, id) SELECT 'risk_assessment', 'risk_' || i FROM generate_series(1, 3000) i",
-    );
-    await query('ANALYZE');
-    await query("UPDATE record_state SET unverified_since = '2026-12-31', due_at = 1");
-    await query(
-      `INSERT INTO problems (kind, record_id, reason, opened_at, number)
-        SELECT 'risk_assessment', 'risk_' || i, 'unknown_record', '2026-12-31', 2 FROM generate_series(1, 500) i`,
-    );
-    const [counted] = await query("SELECT unverified FROM sync_status WHERE kind = 'risk_assessment'");
-    expect(counted).toEqual({ unverified: 2500 });
     const before = await rowsRead();
-    await store.beat(NOW, FACTS);
-    // Each time it counts the due ones. All of them for each problem would be 1.5 million.
-    expect((await rowsRead()) - before).toBeLessThan(60_000);
+    expect(await store.someLiveRecord('vendor', [])).toBe('ven_1');
+    // All of them for each record would be 400 million.
+    expect((await rowsRead()) - before).toBeLessThan(100_000);
     await pool.close();
     await database.close();
   });
