@@ -231,8 +231,15 @@ export function isMarkedDeleted(document: JsonObject, pointers: IdPointers): boo
   });
 }
 
+const NO_MARKS = ['', 'false', 'no', '0'];
+/** Some services write a day of zeros for no day. */
+const NO_DAY = '0000-00-00';
+
 function isMark(value: unknown): boolean {
-  if (typeof value === 'string') return !/^\s*(false|no|0|0000-00-00.*)?\s*$/i.test(value);
+  if (typeof value === 'string') {
+    const text = value.trim().toLowerCase();
+    return !NO_MARKS.includes(text) && !text.startsWith(NO_DAY);
+  }
   if (typeof value === 'object' && value !== null) return Object.keys(value).length > 0;
   return Boolean(value);
 }

@@ -44,7 +44,7 @@ export const TIMESTAMP = `^${DAY}${TIME}$`;
 /** In the first and the last year an offset could lead to the year 0 or 10,000. */
 export const INSTANT = `^(?!(?:0001|9999).*[+-][0-9:]{2,5}$)${DAY}${TIME}(?:Z|${OFFSET})$`;
 /** Some services write this for no day. */
-const NO_DAY = '^0000-00-00(?:[T ]00:00:00(?:[.]0+)?Z?)?$';
+export const NO_DAY = '^0000-00-00(?:[T ]00:00:00(?:[.]0+)?Z?)?$';
 
 const [IS_DATE, IS_TIMESTAMP, IS_INSTANT, IS_NO_DAY] = [DATE, TIMESTAMP, INSTANT, NO_DAY].map(
   (pattern) => new RegExp(pattern),

@@ -314,7 +314,7 @@ export interface OpsToken {
 const TOKEN_MIN_CHARACTERS = 32;
 /** In the audit these stand for something else. */
 const ACTORS = ['api', 'cli', 'first-start', 'register', 'service', 'setup', 'unknown', 'upstream'];
-const PUBLISHED = /^(0123456789abcdef)+$|^(1234567890)+|change.?me|your.?(token|key)|openssl|\.\.\.|…/i;
+const PUBLISHED = /^(?:0123456789abcdef|1234567890)|change.?me|your.?(?:token|key)|openssl|\.\.\.|…/i;
 /** What examples and tests have as a token or a key, here and elsewhere. */
 const isPublished = (text: string) => new Set(text).size === 1 || PUBLISHED.test(text);
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { retentionTasks } from '../../src/service/upkeep.ts';
-import type { IncomingEvent, ProvisionalRules, ServiceFacts, Store } from '../../src/store/store.ts';
+import type { IncomingEvent, ProvisionalRules, Store } from '../../src/store/store.ts';
 
 /**
  * What a piece of work costs where ten times as much is stored, by what it does and not by how long it takes. `npm run bench`
@@ -32,15 +32,8 @@ const RULES: ProvisionalRules = {
   pointers: POINTERS,
   timing: TIMING,
 };
-export const NOW = { wall: Date.parse('2027-01-01T00:00:00Z'), steady: 1_000_000 };
+const NOW = { wall: Date.parse('2027-01-01T00:00:00Z'), steady: 1_000_000 };
 const LATER = { wall: NOW.wall + 60_000, steady: NOW.steady + 60_000 };
-export const FACTS: ServiceFacts = {
-  eventsOnly: false,
-  settleMs: 1,
-  fullSyncMs: 1,
-  unreachable: false as const,
-  access: '',
-};
 /** Fewer than leaves of the smaller trees, so that each finds one of its own in either. */
 const FEW = 16;
 
