@@ -42,7 +42,7 @@ const OFFSET = '[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?';
 export const DATE = `^${DAY}$`;
 export const TIMESTAMP = `^${DAY}${TIME}$`;
 /** In the first and the last year an offset could lead to the year 0 or 10,000. */
-export const INSTANT = `^(?!(?:0001|9999).*[+-][0-9:]{2,5}$)${DAY}${TIME}(?:Z|${OFFSET})$`;
+export const INSTANT = `^(?:${DAY}${TIME}Z|(?!0001|9999)${DAY}${TIME}${OFFSET})$`;
 /** Some services write this for no day. */
 export const NO_DAY = '^0000-00-00(?:[T ]00:00:00(?:[.]0+)?Z?)?$';
 
