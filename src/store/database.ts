@@ -1,6 +1,7 @@
 import type { Kind } from '../compliance/kinds.ts';
 import type { StoreSummary } from './reports.ts';
-import type { Column, SQL, Table } from './schema.ts';
+import type { Column, Table } from './schema.ts';
+import type { SQL } from './statement.ts';
 import type { Field, FieldType, ProblemChange } from './values.ts';
 
 /** What verbs use of a database. It is the same on both engines, so that each verb is written once. */
@@ -26,9 +27,6 @@ export type Numbers = ReturnType<typeof numbersFrom>;
 export interface Dialect {
   /** The column has one of these values. They are passed as one parameter. */
   isAmong(column: Column, values: readonly (string | number)[]): SQL;
-  /** A value for a JSON column. Null stays null. */
-  json(value: unknown): SQL;
-  fromJson(stored: unknown): unknown;
   /** A value within JSON equals this one. The order of an object's fields does not matter. */
   isJson(found: SQL, value: unknown): SQL;
   /** An instant, where PostgreSQL would take it for a text. */

@@ -2,7 +2,6 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 // Only types, so that drizzle is not loaded for them.
-export type SQL = import('drizzle-orm').SQL;
 export type Column = import('drizzle-orm').Column;
 export type Table = import('drizzle-orm').Table;
 type SqliteColumn = import('drizzle-orm/sqlite-core').AnySQLiteColumn;

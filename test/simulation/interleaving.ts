@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Sql } from '../../src/store/database.ts';
 import type { PostgresDatabase } from '../../src/store/postgres/connection.ts';
-import type { SQL } from '../../src/store/schema.ts';
+import type { SQL } from '../../src/store/statement.ts';
 
 /** What a process that has died throws in its own transactions, so that nothing more of them happens. */
 export class Killed extends Error {}

@@ -6,7 +6,7 @@ import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { backUpStore, openStore } from '../../src/store/open.ts';
 import { createDatabase } from '../../src/store/postgres/connection.ts';
 import type { PostgresSettings } from '../../src/store/postgres/pool.ts';
-import { sql } from '../../src/store/units/sql.ts';
+import { sql } from '../../src/store/statement.ts';
 import { startPooler } from '../postgres/pooler.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
@@ -166,7 +166,7 @@ describe('every connection', () => {
       ...['idle_in_transaction_session_timeout', 'default_transaction_isolation', 'transaction_timeout'],
     ];
     const rows = await database.sql.query<{ name: string; value: string }>(
-      sql`SELECT name, current_setting(name) AS value FROM unnest(${sql.param(names)}::text[]) AS name`,
+      sql`SELECT name, current_setting(name) AS value FROM unnest(${names}::text[]) AS name`,
     );
     await database.close();
     expect(Object.fromEntries(rows.map(({ name, value }) => [name, value]))).toEqual({

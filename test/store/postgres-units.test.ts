@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase, type PostgresDatabase } from '../../src/store/postgres/connection.ts';
 import { openPostgres } from '../../src/store/postgres/postgres.ts';
-import { sql } from '../../src/store/units/sql.ts';
+import { sql } from '../../src/store/statement.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 
 let server: PostgresServer;

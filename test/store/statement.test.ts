@@ -1,29 +1,42 @@
 import { expect, it } from 'vitest';
-import { drizzleModule, events, problems } from '../../src/store/schema.ts';
-import { columnsAs, createWriter, insertInto, isOneOf, set, sql } from '../../src/store/units/sql.ts';
+import { write } from '../../src/store/postgres/dialect.ts';
+import { events, problems } from '../../src/store/schema.ts';
+import { json, type SQL, sql } from '../../src/store/statement.ts';
+import { set } from '../../src/store/units/sql.ts';
 
-const { asc, count, eq } = drizzleModule('drizzle-orm');
-const { PgDialect } = drizzleModule('drizzle-orm/pg-core');
-const { SQLiteSyncDialect } = drizzleModule('drizzle-orm/sqlite-core');
+const body = new Uint8Array([1, 0]);
 
-const STATEMENTS = [
-  sql`SELECT ${columnsAs({ seq: events.seq, at: events.createdMs })} FROM ${events} WHERE ${events.id} = ${'e "1"'}`,
-  sql`UPDATE ${problems} SET ${set(problems, { error: null, resolvedAt: sql`now${sql.raw('()')}` })} WHERE ${problems.id} > ${7} AND ${true}`,
-  insertInto(problems, { reason: 'silence', kind: 'vendor' }),
-  sql`SELECT ${sql.identifier('odd "name"')} FROM ${sql.param(['a', 'b'])} ${undefined}${sql.empty()} ${new Uint8Array([1, 0])}`,
-  sql`DELETE FROM ${problems} WHERE ${isOneOf(problems.reason, ['silence', 'downtime'])}`,
-  // With parts that none of ours have so far.
-  sql`SELECT ${count(events.id)} FROM ${events} WHERE ${eq(events.id, 'x')} AND ${events.seq} IN ${[1, 2]} ORDER BY ${asc(events.seq)}`,
-];
-
-it.each([
-  { name: 'SQLite', dialect: new SQLiteSyncDialect(), placeholder: () => '?' },
-  { name: 'PostgreSQL', dialect: new PgDialect(), placeholder: (position: number) => `$${position}` },
-])('a statement is written for $name as drizzle writes it', ({ dialect, placeholder }) => {
-  const write = createWriter(dialect, placeholder);
-  // Twice: names are asked for once.
-  for (const statement of [...STATEMENTS, ...STATEMENTS]) {
-    const { sql: text, params } = dialect.sqlToQuery(statement);
-    expect(write(statement)).toEqual({ text, params });
-  }
+it.each<{ what: string; statement: SQL; text: string; params: readonly unknown[] }>([
+  {
+    what: 'has its values as parameters',
+    statement: sql`SELECT ${events.id} FROM ${events} WHERE ${events.seq} > ${7} AND ${'e "1"'} <> ${null}`,
+    text: 'SELECT "events"."id" FROM "events" WHERE "events"."seq" > $1 AND $2 <> $3',
+    params: [7, 'e "1"', null],
+  },
+  {
+    what: 'holds others, with their parameters in order',
+    statement: sql`UPDATE ${problems} SET ${set(problems, { error: 'e', times: sql`times + ${1}` })} WHERE ${sql`id = ${2}`}`,
+    text: 'UPDATE "problems" SET "error" = $1, "times" = times + $2 WHERE id = $3',
+    params: ['e', 1, 2],
+  },
+  {
+    what: 'begins and ends with others',
+    statement: sql`${sql`${1}`}${sql.join([sql`a`, sql`${2}`, sql`b`], ' -> ')}${sql`${3}`}`,
+    text: '$1a -> $2 -> b$3',
+    params: [1, 2, 3],
+  },
+  {
+    what: 'takes a name as one, whatever is in it',
+    statement: sql`SELECT ${sql.identifier('odd "name"')}, ${sql.join([])}${sql.raw("now('x')")}`,
+    text: `SELECT "odd ""name""", now('x')`,
+    params: [],
+  },
+  {
+    what: 'takes lists, bytes and JSON as one parameter each',
+    statement: sql`${['a', 'b']} ${body} ${json({ a: [1] })} ${json(null)}`,
+    text: '$1 $2 $3 $4',
+    params: [['a', 'b'], body, '{"a":[1]}', null],
+  },
+])('a statement $what', ({ statement, text, params }) => {
+  expect(write(statement)).toEqual({ text, params });
 });

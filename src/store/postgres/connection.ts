@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import pg from 'pg';
 import { type Database, numbersFrom, type Sql, turns, type Unit } from '../database.ts';
-import type { SQL, Table } from '../schema.ts';
-import { sql } from '../units/sql.ts';
-import { DIALECT, escapeText, pagesBy, write } from './dialect.ts';
+import type { Table } from '../schema.ts';
+import { quoted, type SQL, sql } from '../statement.ts';
+import { DIALECT, pagesBy, write } from './dialect.ts';
 import { ConnectionLost, endsConnection, isRetryable, translate, wrapErrors } from './failures.ts';
 import {
   clientConfig,
@@ -78,8 +78,6 @@ export interface PostgresDatabase extends Database {
   close(): Promise<void>;
 }
 
-export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
-
 /** Does not connect yet. Throws UsageError for an address that pg cannot understand. */
 export function createDatabase(
   url: string,
@@ -102,7 +100,7 @@ export function createDatabase(
   const runOn = (client: pg.ClientBase, statement: SQL): Promise<pg.QueryResult> => {
     const { text, params } = write(statement);
     const name = IS_ONCE.test(text) ? undefined : names(text);
-    return wrapErrors(client.query({ name, text, values: params.map(parameter) }));
+    return wrapErrors(client.query({ name, text, values: params }));
   };
   const sqlOn = (client: pg.ClientBase) => sqlOver((statement) => runOn(client, statement));
 
@@ -341,13 +339,6 @@ const retrying = <T>(work: () => Promise<T>): Promise<T> =>
       }
     }
   });
-
-const parameter = (value: unknown): unknown => {
-  if (typeof value === 'string') return escapeText(value);
-  // Clocks give fractions, which no column has.
-  if (typeof value === 'number') return Math.round(value);
-  return Array.isArray(value) ? value.map(parameter) : value;
-};
 
 /** These are long, and each is run once. */
 const IS_ONCE = /^(?:ALTER|CREATE|SET) /;

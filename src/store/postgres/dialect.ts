@@ -1,27 +1,34 @@
 import pg from 'pg';
 import { parseJson } from '../../compliance/json.ts';
 import { type Dialect, PAGE_BYTES, type Sql } from '../database.ts';
-import { type Column, drizzleModule, type SQL } from '../schema.ts';
-import { createWriter, sql } from '../units/sql.ts';
+import type { Column } from '../schema.ts';
+import { Json, type SQL, sql } from '../statement.ts';
 import { showFields } from './flat-views.ts';
 
 /** PostgreSQL's SQL, for the verbs that are written once for both engines. */
 
-export const write = createWriter(
-  new (drizzleModule('drizzle-orm/pg-core').PgDialect)(),
-  (position) => `$${position}`,
-);
+/** The text for the server, and the parameters. */
+export const write = ({ texts, params }: SQL): { text: string; params: unknown[] } => ({
+  text: texts.reduce((text, next, position) => `${text}$${position}${next}`),
+  params: params.map(parameter),
+});
+
+function parameter(value: unknown): unknown {
+  if (typeof value === 'string') return escapeText(value);
+  // Clocks give fractions, which no column has.
+  if (typeof value === 'number') return Math.round(value);
+  if (value instanceof Json) return escapedJson(value.value);
+  return Array.isArray(value) ? value.map(parameter) : value;
+}
 
 export const DIALECT: Dialect = {
   isAmong: (column, values) =>
-    sql`${column} = ANY (${sql.param(values)}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
-  json: (value) => (value == null ? sql`NULL` : sql`${escapedJson(value)}::jsonb`),
-  fromJson: (stored) => stored,
-  isJson: (found, value) => sql`${found} = ${escapedJson(value)}::jsonb`,
+    sql`${column} = ANY (${values}::${sql.raw(column.dataType === 'number' ? 'bigint' : 'text')}[])`,
+  isJson: (found, value) => sql`${found} = ${new Json(value)}::jsonb`,
   instant: (iso) => sql`${iso}::timestamptz`,
   listed: (ids) => sql`unnest(${textArray(ids)}) WITH ORDINALITY AS listed (id, nth)`,
   given: (columns, rows) =>
-    sql`json_to_recordset(${escapedJson(rows)}::json) AS given (${sql.raw(columns.map((column) => `${column} text`).join(', '))})`,
+    sql`json_to_recordset(${new Json(rows)}::json) AS given (${sql.raw(columns.map((column) => `${column} text`).join(', '))})`,
   forUpdate: sql`FOR UPDATE`,
   millisecondsBetween: (earlier, later) => sql`(extract(epoch FROM ${later} - ${earlier}) * 1000)::float8`,
   indexedBy: () => sql``,
@@ -76,7 +83,7 @@ export const pagesBy =
   (query: Sql['query']): Sql['page'] =>
   async <Row>(statement: SQL, json: readonly Column[], limit: number, maxBytes = PAGE_BYTES) => {
     const own = json.map(({ name }) => bytesOf(sql`${sql.identifier(name)}`));
-    const found = await query<Row & Counted>(upTo(maxBytes, statement, sql.join(own, sql` + `), limit));
+    const found = await query<Row & Counted>(upTo(maxBytes, statement, sql.join(own, ' + '), limit));
     const isFull = found.length === limit || (found.at(-1)?.bytes ?? 0) >= maxBytes;
     return { rows: found.map((row) => uncounted<Row>(row)), isFull };
   };
@@ -189,7 +196,7 @@ type Scalar = string | number | boolean | Date | null;
  * seventy lines.
  */
 const arrayOf = (type: 'text' | 'bigint' | 'timestamptz' | 'boolean', values: readonly Scalar[]): SQL =>
-  sql`${sql.param(values)}::${sql.raw(type)}[]`;
+  sql`${values}::${sql.raw(type)}[]`;
 
 export const textArray = (texts: readonly (string | null)[]): SQL => arrayOf('text', texts);
 export const bigintArray = (numbers: readonly (number | null)[]): SQL => arrayOf('bigint', numbers);

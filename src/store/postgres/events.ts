@@ -1,8 +1,8 @@
-import type { SQL } from '../schema.ts';
+import { type SQL, sql } from '../statement.ts';
 import type { DirtyTiming, IncomingEvent, Now } from '../store.ts';
 import { type Engine, waitsForProcessing } from '../units/processing.ts';
 import { hasNewState } from '../units/records.ts';
-import { idsOf, iso, sql } from '../units/sql.ts';
+import { idsOf, iso } from '../units/sql.ts';
 import type { PostgresDatabase } from './connection.ts';
 import { bigintArray, textArray, timestampArray } from './dialect.ts';
 import { dirtyColumns, RECORDS, saveRecords } from './records.ts';

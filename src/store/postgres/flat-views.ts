@@ -2,8 +2,8 @@ import pg from 'pg';
 import type { Kind } from '../../compliance/kinds.ts';
 import { DATE, INSTANT, TIMESTAMP } from '../../mirror/flat-columns.ts';
 import type { Sql } from '../database.ts';
+import { sql } from '../statement.ts';
 import { flatViews } from '../units/flat-views.ts';
-import { sql } from '../units/sql.ts';
 import type { Field } from '../values.ts';
 
 const { escapeIdentifier: quoted, escapeLiteral: literal } = pg;

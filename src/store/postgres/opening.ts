@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { MirrorError, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import { type Steps, stepsOf, type TakenStep } from '../migrations.ts';
-import type { SQL } from '../schema.ts';
-import { sql } from '../units/sql.ts';
-import { type PostgresDatabase, quoted } from './connection.ts';
+
+import { quoted, type SQL, sql } from '../statement.ts';
+import type { PostgresDatabase } from './connection.ts';
 import { write } from './dialect.ts';
 import { reasonOf, translate, wrapErrors } from './failures.ts';
 import { endConnections } from './pool.ts';

@@ -1,7 +1,7 @@
 import { UsageError } from '../../platform/errors.ts';
 import { COUNTER_INTACT, TABLE_NAMES } from '../schema.ts';
-import { sql } from '../units/sql.ts';
-import { type PostgresDatabase, quoted } from './connection.ts';
+import { quoted, sql } from '../statement.ts';
+import type { PostgresDatabase } from './connection.ts';
 import type { Exposure } from './pool.ts';
 
 /** Who may do what with our tables: whether we may do enough, and whether others may do too much. */
@@ -21,7 +21,7 @@ export async function checkPrivileges(database: PostgresDatabase, readOnly: bool
     sql`SELECT c.relname AS "table", current_user AS "user", has_schema_privilege(n.oid, 'USAGE') AS "isOpen", wanted
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      CROSS JOIN LATERAL (SELECT CASE c.relname WHEN ${NOTES} THEN 'SELECT' ELSE ${privileges} END AS wanted) AS w
-     WHERE n.nspname = ${database.schema} AND c.relname = ANY (${sql.param(names)}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
+     WHERE n.nspname = ${database.schema} AND c.relname = ANY (${names}::text[]) AND NOT (has_schema_privilege(n.oid, 'USAGE') AND
        (SELECT bool_and(has_table_privilege(c.oid, each)) FROM unnest(string_to_array(wanted, ', ')) AS each))
      ORDER BY c.relname = ${NOTES}, c.relname`,
   );
@@ -45,7 +45,7 @@ const FUNCTIONS = ['accept_events', 'hold_counter', 'mark_dirty'];
 async function checkFunctions(database: PostgresDatabase): Promise<void> {
   const closed = await database.sql.query<{ name: string; user: string }>(
     sql`SELECT p.proname AS name, current_user AS "user" FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-     WHERE n.nspname = ${database.schema} AND p.proname = ANY (${sql.param(FUNCTIONS)}::text[])
+     WHERE n.nspname = ${database.schema} AND p.proname = ANY (${FUNCTIONS}::text[])
        AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1`,
   );
   const [first] = closed;
@@ -61,7 +61,7 @@ async function checkFunctions(database: PostgresDatabase): Promise<void> {
 export async function checkVisible(database: PostgresDatabase): Promise<void> {
   const [user] = await database.sql.query<{ isHidden: boolean; name: string }>(
     sql`SELECT coalesce(bool_or(row_security_active(c.oid)), false) AS "isHidden", current_user AS name FROM pg_class c
-     WHERE c.relnamespace = to_regnamespace(${quoted(database.schema)}) AND c.relname = ANY (${sql.param(OURS)}::text[])`,
+     WHERE c.relnamespace = to_regnamespace(${quoted(database.schema)}) AND c.relname = ANY (${OURS}::text[])`,
   );
   if (user?.isHidden !== true) return;
   const [secured] = await rowSecurity(database);
@@ -77,7 +77,7 @@ export const exposures = async (database: PostgresDatabase): Promise<Exposure[]>
 async function rowSecurity({ sql: { query }, schema }: PostgresDatabase): Promise<Exposure[]> {
   const secured = await query<{ name: string }>(
     sql`SELECT c.relname AS name FROM pg_class c WHERE c.relnamespace = to_regnamespace(${quoted(schema)}) AND c.relrowsecurity
-     AND c.relname = ANY (${sql.param(OURS)}::text[]) ORDER BY 1`,
+     AND c.relname = ANY (${OURS}::text[]) ORDER BY 1`,
   );
   if (secured.length === 0) return [];
   const off = secured.map(
@@ -111,9 +111,9 @@ async function otherRoles({ sql: { query }, schema }: PostgresDatabase): Promise
        array_agg(DISTINCT c.relname::text ORDER BY c.relname::text) AS names, bool_or(a.privilege_type <> 'SELECT') AS writes
      FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
      WHERE c.relnamespace = to_regnamespace(${quoted(schema)}) AND a.grantee NOT IN (c.relowner, quote_ident(current_user)::regrole)
-       AND (c.relkind = 'v' OR c.relname = ANY (${sql.param(OURS)}::text[]))
+       AND (c.relkind = 'v' OR c.relname = ANY (${OURS}::text[]))
        AND (a.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
-         OR (a.privilege_type = 'SELECT' AND c.relname = ANY (${sql.param(internal)}::text[])))
+         OR (a.privilege_type = 'SELECT' AND c.relname = ANY (${internal}::text[])))
      GROUP BY 1 ORDER BY 1`,
   );
   return roles.map(({ role, names, writes }) => {

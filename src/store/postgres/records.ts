@@ -1,6 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { Unit } from '../database.ts';
-import { type Column, changes as changeTable, recordState, type SQL, type Table } from '../schema.ts';
+import { type Column, changes as changeTable, recordState, type Table } from '../schema.ts';
+import { type SQL, sql } from '../statement.ts';
 import {
   byKind,
   type Change,
@@ -14,7 +15,7 @@ import {
   STATE_FIELDS,
   TABLE_OF,
 } from '../units/records.ts';
-import { idsOf, iso, sql } from '../units/sql.ts';
+import { idsOf, iso } from '../units/sql.ts';
 import { ARRAY_OF, bigintArray, escapedJson, escapedText, textArray } from './dialect.ts';
 
 /** Records are saved with one statement for each table, so that many cost little more than one. */
@@ -111,7 +112,7 @@ function partsOf(
     names,
     given: (rows: readonly Readonly<Record<string, unknown>>[]): SQL => {
       const arrays = columns.map(({ field, type }) => ARRAY_OF[type](rows.map((row) => row[field] as never)));
-      return sql`unnest(${sql.join(arrays, sql`, `)}) AS x (${names})`;
+      return sql`unnest(${sql.join(arrays)}) AS x (${names})`;
     },
     values: list(columns.map(({ name, type }) => (type === 'jsonb' ? `${name}::jsonb` : name))),
     updates: list(

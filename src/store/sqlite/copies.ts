@@ -1,8 +1,9 @@
 import { readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs';
 import type { Database } from '../database.ts';
 import { facts } from '../schema.ts';
+import { sql } from '../statement.ts';
 import { beginEpoch, EPOCH_FACT } from '../units/epoch.ts';
-import { readFact, singleValue, sql } from '../units/sql.ts';
+import { readFact, singleValue } from '../units/sql.ts';
 import { type Connection, flushLog } from './connection.ts';
 
 /**

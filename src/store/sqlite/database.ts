@@ -1,5 +1,4 @@
 import type Database from 'better-sqlite3';
-import { parseJson } from '../../compliance/json.ts';
 import type { Kind } from '../../compliance/kinds.ts';
 import { StoreUnavailable } from '../../platform/errors.ts';
 import {
@@ -10,19 +9,15 @@ import {
   type Sql,
   type Unit,
 } from '../database.ts';
-import { type Column, drizzleModule, type SQL } from '../schema.ts';
+import type { Column } from '../schema.ts';
+import { Json, type SQL, sql } from '../statement.ts';
 import type { Field } from '../store.ts';
 import { flatViews } from '../units/flat-views.ts';
-import { createWriter, sql } from '../units/sql.ts';
 import { assertDurable, type Connection, flushLog, guardedVerb, sizeOf } from './connection.ts';
-
-const write = createWriter(new (drizzleModule('drizzle-orm/sqlite-core').SQLiteSyncDialect)(), () => '?');
 
 const DIALECT: Dialect = {
   isAmong: (expression, values) =>
     sql`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`,
-  json: (value) => (value == null ? sql`NULL` : sql`${JSON.stringify(value)}`),
-  fromJson: (stored) => (stored === null ? null : parseJson(String(stored))),
   isJson(found, value) {
     const json = JSON.stringify(value);
     if (typeof value !== 'object' || value === null) return sql`${found} = ${json}`;
@@ -61,15 +56,17 @@ const DIALECT: Dialect = {
 export function statementsOf(db: Connection) {
   const prepared = new Map<string, Statement>();
   return (statement: SQL): { prepared: Statement; params: unknown[] } => {
-    const { text, params } = write(statement);
+    const text = statement.texts.join('?');
     let known = prepared.get(text);
     if (known === undefined) {
       known = db.prepare(text);
       prepared.set(text, known);
     }
-    return { prepared: known, params };
+    return { prepared: known, params: statement.params.map(parameter) };
   };
 }
+
+const parameter = (value: unknown): unknown => (value instanceof Json ? JSON.stringify(value.value) : value);
 
 type Statement = Database.Statement<unknown[], unknown>;
 

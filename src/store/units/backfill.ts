@@ -12,6 +12,7 @@ import { decideMissing, type MissingContext } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { learnedPointers as pointers, recordState as states } from '../schema.ts';
+import { sql } from '../statement.ts';
 import type {
   Applied,
   Cause,
@@ -40,7 +41,7 @@ import {
   TABLE_OF,
   writeContent,
 } from './records.ts';
-import { excluded, idsOf, iso, singleValue, sql, update, upsert, writerOf } from './sql.ts';
+import { excluded, idsOf, iso, singleValue, update, upsert, writerOf } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
 interface ApplyContext {

@@ -15,6 +15,7 @@ import { listed } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { digestOf } from '../reports.ts';
 import { pendingDeletions as pending, recordState as states } from '../schema.ts';
+import { sql } from '../statement.ts';
 import type { Cause, Conclusion, DirtyTiming, Now } from '../values.ts';
 import { countOf } from './due.ts';
 import { endProblem, openProblem, resolveRecords, setDigest, weighPending } from './problems.ts';
@@ -29,7 +30,7 @@ import {
   tableName,
   writeContent,
 } from './records.ts';
-import { idsOf, iso, singleValue, sql, update } from './sql.ts';
+import { idsOf, iso, singleValue, update } from './sql.ts';
 
 /** Ids that two complete list scans, the second begun at `beganAt`, did not show, as of `number`. Null: only 404s are the proof. */
 type Proof = { absent: readonly string[]; number: number; beganAt: number } | null;

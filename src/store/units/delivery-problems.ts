@@ -1,9 +1,10 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { Unit } from '../database.ts';
 import { events, rejections } from '../schema.ts';
+import { sql } from '../statement.ts';
 import type { ProblemKey } from '../values.ts';
 import { endProblem, hasList } from './problems.ts';
-import { equals, sql } from './sql.ts';
+import { equals } from './sql.ts';
 
 /** The problems of events and deliveries that were not understood. */
 

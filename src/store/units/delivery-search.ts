@@ -8,9 +8,10 @@ import {
   type EventState,
   type ShownDelivery,
 } from '../reports.ts';
-import { type Column, events, rejections, type SQL } from '../schema.ts';
+import { type Column, events, rejections } from '../schema.ts';
+import { type SQL, sql } from '../statement.ts';
 import { isWithin, type Numbered, numberAt, type ScannedPage, scanNewest } from './lists.ts';
-import { allOf, firstRow, limitOf, sql } from './sql.ts';
+import { allOf, firstRow, limitOf } from './sql.ts';
 
 /** States that few events are in. They have an index. */
 const INDEXED_STATES: readonly EventState[] = ['pending', 'failed'];

@@ -1,12 +1,13 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
 import type { Database, Sql, Unit } from '../database.ts';
-import { type Column, problems, type SQL, recordState as states } from '../schema.ts';
+import { type Column, problems, recordState as states } from '../schema.ts';
+import { type SQL, sql } from '../statement.ts';
 import type { DirtyTiming, DueRecord, Now } from '../values.ts';
 import { resolveRecords } from './problems.ts';
 import { reading } from './reading.ts';
 import { isRecord, TABLE_OF } from './records.ts';
-import { idsOf, iso, readFact, singleValue, sql, update, writerOf } from './sql.ts';
+import { idsOf, iso, readFact, singleValue, update, writerOf } from './sql.ts';
 
 /** With a heartbeat this recent the service counts as running. Longer than its interval, since a heartbeat may be late. */
 export const ALIVE_MS = 60_000;

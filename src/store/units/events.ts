@@ -18,6 +18,7 @@ import { describeError, StoreUnavailable } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { CONFLICTING, type EventState } from '../reports.ts';
 import { events, rejections, trimmedEvents } from '../schema.ts';
+import { sql } from '../statement.ts';
 import type {
   AcceptOutcome,
   CountedRejection,
@@ -37,7 +38,7 @@ import { endProblem, openProblem, resolveRecords } from './problems.ts';
 import { applyAll, type Engine, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
 import { reading } from './reading.ts';
 import { loadRecords, type Records, TABLE_OF } from './records.ts';
-import { firstRow, insertInto, iso, sql, update } from './sql.ts';
+import { firstRow, insertInto, iso, update } from './sql.ts';
 import { TRIMMED_UNSEARCHED, trimBodiesAgainFrom } from './upkeep.ts';
 
 /** Rejected deliveries kept for each reason. Six reasons can have bodies, of 16 KB at most: 49 MB if all are full. */

@@ -3,11 +3,12 @@ import type { JsonObject } from '../../compliance/pointers.ts';
 import { knownFields, learnFields, noteFields, seenOf, withoutFields } from '../../mirror/flat-columns.ts';
 import type { Database, Sql } from '../database.ts';
 import { changes, fields } from '../schema.ts';
+import { fromJson, json, sql } from '../statement.ts';
 import type { Field, FieldLook } from '../values.ts';
 import { flatViews } from './flat-views.ts';
 import { reading } from './reading.ts';
 import { keyOf, TABLE_OF } from './records.ts';
-import { readFact, sql, upsert, writeFact } from './sql.ts';
+import { readFact, upsert, writeFact } from './sql.ts';
 
 /** Up to this number changes have been searched for fields. */
 const LOOKED_FACT = 'fields_looked';
@@ -47,7 +48,7 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
         const note = ({ data, ...row }: Omit<Row, 'seq' | 'cause'>) =>
           noteFields(seen, known.get(row.kind)!, {
             ...row,
-            data: statements.dialect.fromJson(data) as JsonObject,
+            data: fromJson(data) as JsonObject,
           });
         for (const { cause, ...row } of rows) {
           const key = keyOf(row.kind, row.id);
@@ -161,7 +162,7 @@ async function hasValue(from: Sql, kind: Kind, column: string): Promise<boolean>
 }
 
 async function saveField(unit: Sql, kind: Kind, { keys, firstSeenAt, ...row }: Field): Promise<void> {
-  const kept = { keys: unit.dialect.json(keys), firstSeenAt: unit.dialect.instant(firstSeenAt) };
+  const kept = { keys: json(keys), firstSeenAt: unit.dialect.instant(firstSeenAt) };
   await unit.change(upsert(fields, ['kind', 'position'], { kind, ...row, ...kept }));
 }
 
@@ -172,7 +173,7 @@ const writtenByEvents = (from: Sql): Promise<{ kind: Kind; id: string }[]> =>
       KINDS.map(
         (kind) => sql`SELECT ${kind} AS kind, id, change_seq FROM ${TABLE_OF[kind]} WHERE cause = 'event'`,
       ),
-      sql` UNION ALL `,
+      ' UNION ALL ',
     )}) AS written ORDER BY change_seq DESC LIMIT ${MAX_WAITING}`,
   );
 
@@ -208,7 +209,7 @@ async function fieldsByKind(from: Sql): Promise<Map<Kind, Field[]>> {
     sql`SELECT kind, position, "column", path, keys, type, first_seen_at AS "firstSeenAt" FROM fields ORDER BY kind, position`,
   );
   return Map.groupBy(
-    rows.map((row) => ({ ...row, keys: from.dialect.fromJson(row.keys) as string[] })),
+    rows.map((row) => ({ ...row, keys: fromJson(row.keys) as string[] })),
     (row) => row.kind,
   );
 }

@@ -2,6 +2,7 @@ import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS } from '../../compliance/pointers.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { kindState } from '../schema.ts';
+import { sql } from '../statement.ts';
 import type { Now, ProblemKey, ServiceFacts } from '../values.ts';
 import { ALIVE_MS } from './due.ts';
 import {
@@ -16,7 +17,7 @@ import {
   weighPending,
 } from './problems.ts';
 import { reading } from './reading.ts';
-import { excluded, iso, readFact, singleValue, sql, upsert, writerOf, writtenFact } from './sql.ts';
+import { excluded, iso, readFact, singleValue, upsert, writerOf, writtenFact } from './sql.ts';
 
 /** An outage of the API is so long that the service behind it may have given up deliveries too. */
 const OUTAGE_MS = 30_000;
@@ -122,7 +123,7 @@ async function readBefore(to: Sql): Promise<Before> {
     singleValue<string>(to, sql`SELECT opened_at FROM problems WHERE ${isOpen(UNREACHABLE)}`),
     singleValue<number>(to, sql`SELECT max(id) FROM sync_runs`),
     to.query(sql`SELECT 1 FROM problems WHERE reason = 'pending_deletions' AND resolved_at IS NULL LIMIT 1`),
-    to.query<KindBefore>(sql.join(KINDS.map(ofKind), sql.raw(' UNION ALL '))),
+    to.query<KindBefore>(sql.join(KINDS.map(ofKind), ' UNION ALL ')),
   ]);
   const hasPending = pending.length > 0;
   return { access, eventsOnly, unreachableSince, lastRun: String(lastRun ?? 0), hasPending, kinds };

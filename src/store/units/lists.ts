@@ -1,7 +1,8 @@
 import type { Sql } from '../database.ts';
 import type { ListPaging, NumberedRows, NumberedTable, Paging, Period, ViewName } from '../reports.ts';
-import { problems, type SQL } from '../schema.ts';
-import { allOf, beforeOf, firstRow, isOneOf, limitOf, sql } from './sql.ts';
+import { problems } from '../schema.ts';
+import { fromJson, type SQL, sql } from '../statement.ts';
+import { allOf, beforeOf, firstRow, isOneOf, limitOf } from './sql.ts';
 
 /** Lists with the newest row first, read downwards by the row's number. It grows with time, unless a clock was set back. */
 
@@ -57,7 +58,7 @@ export function createLists(to: Sql) {
       const rows = await to.query<StoredRow>(
         sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(name)} WHERE ${allOf(conditions)} ORDER BY id DESC LIMIT ${limitOf(paging)}`,
       );
-      return rows.map((row) => reportOf<Name>(to, row));
+      return rows.map((row) => reportOf<Name>(row));
     },
 
     /** Rows of a small table or view, in its own order; their cursor is how many came before. */
@@ -73,7 +74,7 @@ export function createLists(to: Sql) {
         to,
         sql`SELECT ${columns} FROM ${sql.raw(name)} WHERE id = ${id}`,
       );
-      return row === null ? null : reportOf<Name>(to, row);
+      return row === null ? null : reportOf<Name>(row);
     },
   };
 }
@@ -82,8 +83,8 @@ interface StoredRow {
   differences?: unknown;
 }
 
-function reportOf<Name extends NumberedTable>({ dialect }: Sql, row: StoredRow) {
-  const read = 'differences' in row ? { differences: dialect.fromJson(row.differences) } : {};
+function reportOf<Name extends NumberedTable>(row: StoredRow) {
+  const read = 'differences' in row ? { differences: fromJson(row.differences) } : {};
   return { ...row, ...read } as NumberedRows[Name];
 }
 

@@ -1,6 +1,7 @@
 import type { Database, Sql } from '../database.ts';
 import { AUDIT_ASKED, type TrafficReport } from '../reports.ts';
 import { audit, registrations, tokens, traffic } from '../schema.ts';
+import { fromJson, json, sql } from '../statement.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
 import { EPOCH_FACT } from './epoch.ts';
 import { reading } from './reading.ts';
@@ -11,7 +12,6 @@ import {
   noteAudit,
   readFact,
   set,
-  sql,
   update,
   upsert,
   writeFact,
@@ -36,8 +36,8 @@ export function createOperatorVerbs(database: Database) {
       const { sealedSecret, sealedAnswer, createdAt } = registrations;
       const row = {
         ...registration,
-        events: statements.dialect.json(registration.events),
-        delivers: statements.dialect.json(registration.delivers),
+        events: json(registration.events),
+        delivers: json(registration.delivers),
         createdAt: iso(createdWall),
         expiresAt: expiresWall === null ? null : iso(expiresWall),
       };
@@ -72,8 +72,8 @@ export function createOperatorVerbs(database: Database) {
       );
       return rows.map(({ createdAt, expiresAt, ...row }) => ({
         ...row,
-        events: statements.dialect.fromJson(row.events) as string[],
-        delivers: statements.dialect.fromJson(row.delivers) as string[],
+        events: fromJson(row.events) as string[],
+        delivers: fromJson(row.delivers) as string[],
         createdWall: Date.parse(createdAt),
         expiresWall: expiresAt === null ? null : Date.parse(expiresAt),
       }));

@@ -1,6 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { problemRule } from '../../mirror/problems.ts';
 import type { Database } from '../database.ts';
+import { sql } from '../statement.ts';
 import type { Now, ProblemKey, ResolveOutcome } from '../values.ts';
 import { settleUnknown } from './due.ts';
 import {
@@ -13,7 +14,7 @@ import {
   openWithNumber,
 } from './problems.ts';
 import { reading } from './reading.ts';
-import { iso, singleValue, sql } from './sql.ts';
+import { iso, singleValue } from './sql.ts';
 
 const PAUSED: ProblemKey = { reason: 'paused', kind: null, recordId: null };
 const SINCE = sql`SELECT opened_at FROM problems WHERE ${isOpen(PAUSED)} ORDER BY id LIMIT 1`;

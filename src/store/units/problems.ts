@@ -10,9 +10,10 @@ import {
   weigh,
 } from '../../mirror/problems.ts';
 import type { Sql, Unit } from '../database.ts';
-import { problems, type SQL } from '../schema.ts';
+import { problems } from '../schema.ts';
+import { type SQL, sql } from '../statement.ts';
 import type { DirtyTiming, Now, ProblemKey } from '../values.ts';
-import { allOf, equals, insertInto, isOneOf, iso, singleValue, sql, update } from './sql.ts';
+import { allOf, equals, insertInto, isOneOf, iso, singleValue, update } from './sql.ts';
 
 /** Rows of `problems`: opened, resolved, accepted. What each reason means is in `mirror/problems.ts`. */
 
@@ -339,7 +340,7 @@ export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Ki
         OR EXISTS (SELECT 1 FROM facts WHERE name IN (${LAST_RUN_BEFORE_ACCESS}, ${LAST_RUN_BEFORE_OUTAGE})
           AND CAST(value AS bigint) >= coalesce((SELECT id FROM ${lastWhole(kind)} AS s), 0))`,
   );
-  const rows = await query<{ kind: Kind }>(sql.join(wanting, sql.raw(' UNION ALL ')));
+  const rows = await query<{ kind: Kind }>(sql.join(wanting, ' UNION ALL '));
   return rows.map((row) => row.kind);
 }
 

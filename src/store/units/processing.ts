@@ -16,6 +16,7 @@ import { type Reading, readPayload } from '../../mirror/merge.ts';
 import { describeError, MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { events as eventTable } from '../schema.ts';
+import { sql } from '../statement.ts';
 import type {
   AcceptOutcome,
   DirtyTiming,
@@ -38,7 +39,7 @@ import {
   type Records,
   writeContent,
 } from './records.ts';
-import { createdIn, iso, sql, update } from './sql.ts';
+import { createdIn, iso, update } from './sql.ts';
 
 /** A pending event, with what only the store needs. */
 export interface PendingEvent extends NamedEvent {

@@ -10,10 +10,11 @@ import {
   recordColumns,
   type ShownRecord,
 } from '../reports.ts';
-import { type SQL, recordState as states } from '../schema.ts';
+import { recordState as states } from '../schema.ts';
+import { fromJson, type SQL, sql } from '../statement.ts';
 import type { FieldType } from '../values.ts';
 import { isRecord, TABLE_OF, tableName } from './records.ts';
-import { allOf, firstRow, LAST, limitOf, singleValue, sql } from './sql.ts';
+import { allOf, firstRow, LAST, limitOf, singleValue } from './sql.ts';
 import { trimmedChanges } from './upkeep.ts';
 
 /** At most this many statuses of a kind are listed: nobody chooses from a longer list. */
@@ -51,7 +52,7 @@ export function createRecordSearch(to: Sql) {
         [TABLE_OF[kind].data],
         limitOf(paging),
       );
-      const items = page.rows.map(({ place, ...row }) => reportOf(to, row));
+      const items = page.rows.map(({ place, ...row }) => reportOf(row));
       return { items, next: page.isFull ? String(page.rows.at(-1)!.place) : null };
     },
 
@@ -67,7 +68,7 @@ export function createRecordSearch(to: Sql) {
         sql`SELECT ${ofRow(kind)}, (SELECT error FROM ${states} WHERE ${isRecord(kind, id)}) AS read_error
           FROM ${TABLE_OF[kind]} AS r WHERE id = ${id}`,
       );
-      return row === null ? null : reportOf(to, row);
+      return row === null ? null : reportOf(row);
     },
 
     /**
@@ -88,7 +89,7 @@ export function createRecordSearch(to: Sql) {
         return [isTime(type) ? sql`${to.dialect.timeText(name, type)} AS ${name}` : name];
       });
       const values = await to.query<{ [column: string]: unknown; id: string }>(
-        sql`SELECT ${sql.join([sql`id`, ...selected], sql`, `)}
+        sql`SELECT ${sql.join([sql`id`, ...selected])}
           FROM ${sql.raw(`${tableName(kind)}_${at === undefined ? 'flat' : 'history'}`)} JOIN ${to.dialect.listed(ids)} USING (id)
           WHERE ${at === undefined ? sql`true` : validAt(to.dialect.instant(at))}`,
       );
@@ -150,9 +151,9 @@ function conditionsOf(
 
 /** The field is this text, or the value that this text is as JSON. */
 function hasField(dialect: Dialect, { path, value }: RecordFilter['field'] & object): SQL {
-  const found = sql.join([sql`r.data`, ...path.map((name) => sql`CAST(${name} AS text)`)], sql` -> `);
+  const found = sql.join([sql`r.data`, ...path.map((name) => sql`CAST(${name} AS text)`)], ' -> ');
   const meant = [value, ...jsonIn(value)].map((one) => dialect.isJson(found, one));
-  return sql`(${sql.join(meant, sql` OR `)})`;
+  return sql`(${sql.join(meant, ' OR ')})`;
 }
 
 function jsonIn(text: string): unknown[] {
@@ -170,7 +171,7 @@ const ofRow = (kind: Kind) =>
       .join(', '),
   );
 
-const reportOf = <Row extends RecordReport>({ dialect }: Sql, row: Row): Row => ({
+const reportOf = <Row extends RecordReport>(row: Row): Row => ({
   ...row,
-  data: dialect.fromJson(row.data) as JsonObject,
+  data: fromJson(row.data) as JsonObject,
 });

@@ -3,17 +3,10 @@ import { COLUMNS, columnPaths, type IdPointers, type JsonObject } from '../../co
 import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
 import type { Dialect, Numbers, Sql, Unit } from '../database.ts';
-import {
-  drizzleModule,
-  events,
-  policies,
-  recordState,
-  riskAssessments,
-  type SQL,
-  vendors,
-} from '../schema.ts';
+import { drizzleModule, events, policies, recordState, riskAssessments, vendors } from '../schema.ts';
+import { fromJson, type SQL, sql } from '../statement.ts';
 import type { Cause, DirtyTiming, Now, ReadObject } from '../values.ts';
-import { iso, sql } from './sql.ts';
+import { iso } from './sql.ts';
 
 const { getTableName } = drizzleModule('drizzle-orm');
 
@@ -231,13 +224,13 @@ export async function loadRecords(
   );
   const loaded = rows.map((stored): LoadedRecord => {
     const { id, name, deletedAt, rowSince: unverifiedSince } = stored;
-    const state = stored.known ? stateFrom(stored, dialect) : null;
+    const state = stored.known ? stateFrom(stored) : null;
     return {
       kind,
       id,
       stored: state,
       state: state ?? { ...UNKNOWN_STATE },
-      row: stored.hasRow ? rowFrom(stored, dialect) : null,
+      row: stored.hasRow ? rowFrom(stored) : null,
       storedRow: stored.hasRow ? { name, deletedAt, unverifiedSince } : null,
       error: null,
       syncRunId: null,
@@ -248,7 +241,7 @@ export async function loadRecords(
 }
 
 /** The row, if there is one, has the last `provisionalCreated`. Field by field, since a loop over the fields is seven times slower. */
-function stateFrom(stored: StoredRow, dialect: Dialect): RecordState {
+function stateFrom(stored: StoredRow): RecordState {
   const { hasRow, unverifiedSince, shown } = stored;
   return {
     dirty: stored.dirty,
@@ -257,7 +250,7 @@ function stateFrom(stored: StoredRow, dialect: Dialect): RecordState {
     unverifiedSince: unverifiedSince === null ? null : Date.parse(unverifiedSince),
     write: stored.changeSeq ?? 0,
     provisionalCreated: hasRow ? stored.rowCreated : stored.provisionalCreated,
-    shown: shown === null ? null : (dialect.fromJson(shown) as RecordState['shown']),
+    shown: shown === null ? null : (fromJson(shown) as RecordState['shown']),
     readNumber: stored.readNumber,
     readEndedAt: stored.readEndedAt,
     returned: Boolean(stored.returned),
@@ -275,12 +268,12 @@ function stateFrom(stored: StoredRow, dialect: Dialect): RecordState {
   };
 }
 
-function rowFrom(stored: StoredRow, dialect: Dialect): RecordRow {
+function rowFrom(stored: StoredRow): RecordRow {
   return {
     name: stored.name,
     version: stored.version,
     status: stored.status,
-    data: dialect.fromJson(stored.data) as JsonObject,
+    data: fromJson(stored.data) as JsonObject,
     deletedAt: stored.deletedAt,
     firstSeenAt: stored.firstSeenAt,
     syncedAt: stored.syncedAt,

@@ -15,11 +15,12 @@ import {
   type TrafficReport,
   type TrimmedChanges,
 } from '../reports.ts';
-import { changes, type SQL, traffic } from '../schema.ts';
+import { changes, traffic } from '../schema.ts';
+import { fromJson, type SQL, sql } from '../statement.ts';
 import { createDeliverySearch } from './delivery-search.ts';
 import { createLists, PROBLEM_COLUMNS } from './lists.ts';
 import { createRecordSearch } from './record-search.ts';
-import { beforeOf, iso, limitOf, singleValue, sql } from './sql.ts';
+import { beforeOf, iso, limitOf, singleValue } from './sql.ts';
 import { createStatusThen } from './status-then.ts';
 import { trimmedChanges } from './upkeep.ts';
 
@@ -42,9 +43,9 @@ export function createReports({
     );
     const items = rows.map((row) => ({
       ...row,
-      before: dialect.fromJson(row.before) as JsonObject,
-      after: dialect.fromJson(row.after) as JsonObject,
-      data: dialect.fromJson(row.data) as JsonObject,
+      before: fromJson(row.before) as JsonObject,
+      after: fromJson(row.after) as JsonObject,
+      data: fromJson(row.data) as JsonObject,
     }));
     return { items, isFull };
   };
@@ -143,5 +144,5 @@ async function summaryOf(to: Sql): Promise<StoreSummary> {
 
 const WORST_FIRST = sql`CASE verdict ${sql.join(
   VERDICTS.map((verdict, rank) => sql.raw(`WHEN '${verdict}' THEN ${rank}`)),
-  sql` `,
+  ' ',
 )} END`;

@@ -1,9 +1,10 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql } from '../database.ts';
-import { leases, operatorSessions, type SQL, syncRequests } from '../schema.ts';
+import { leases, operatorSessions, syncRequests } from '../schema.ts';
+import { type SQL, sql } from '../statement.ts';
 import type { Lease, Now, StoredSession, SyncRequest } from '../values.ts';
-import { firstRow, insertInto, iso, singleValue, sql, update, upsert } from './sql.ts';
+import { firstRow, insertInto, iso, singleValue, update, upsert } from './sql.ts';
 
 /**
  * What several processes share in one database: leases, requested sync runs and operators' sessions. Instants are of the steady clock,

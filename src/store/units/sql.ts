@@ -1,23 +1,19 @@
 import type { Database, Sql } from '../database.ts';
 import { PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
-import { audit, type Column, drizzleModule, facts, type SQL, type Table } from '../schema.ts';
+import { audit, type Column, facts, type Table } from '../schema.ts';
+import { type Json, type SQL, sql } from '../statement.ts';
 import type { AuditEntry, Now } from '../values.ts';
-
-// Taken out once: on the module each name is a getter that calls another getter.
-const drizzle = drizzleModule('drizzle-orm');
-export const { sql } = drizzle;
 
 type Columns<T extends Table> = T['_']['columns'];
 /** A parameter of a statement, or an expression. */
-type Value = string | number | boolean | null | Uint8Array | SQL | Column;
+type Value = string | number | boolean | null | Uint8Array | Json | SQL | Column;
 type Values<T extends Table> = { [Name in keyof Columns<T>]?: Value };
 
 const named = (column: Column) => sql.identifier(column.name);
-const joined = (parts: SQL[]) => sql.join(parts, sql.raw(', '));
 
 /** `"column" = value, …`, after SET. */
 export function set<T extends Table>(table: T, values: Values<T>): SQL {
-  return joined(entriesOf(table, values).map(([column, value]) => sql`${named(column)} = ${value}`));
+  return sql.join(entriesOf(table, values).map(([column, value]) => sql`${named(column)} = ${value}`));
 }
 
 export const update = <T extends Table>(table: T, values: Values<T>, condition: SQL): SQL =>
@@ -25,8 +21,8 @@ export const update = <T extends Table>(table: T, values: Values<T>, condition: 
 
 export function insertInto<T extends Table>(table: T, values: Values<T>): SQL {
   const entries = entriesOf(table, values);
-  const columns = joined(entries.map(([column]) => sql`${named(column)}`));
-  return sql`INSERT INTO ${table} (${columns}) VALUES (${joined(entries.map(([, value]) => sql`${value}`))})`;
+  const columns = sql.join(entries.map(([column]) => sql`${named(column)}`));
+  return sql`INSERT INTO ${table} (${columns}) VALUES (${sql.join(entries.map(([, value]) => sql`${value}`))})`;
 }
 
 /** Inserts, or if a row with this key exists, gives each other column its new value, or the one in `instead`. */
@@ -42,13 +38,13 @@ export function upsert<T extends Table>(
     ...Object.fromEntries(others.map((name) => [name, excluded(ofTable[name]!)])),
     ...instead,
   } as Values<T>;
-  const target = joined(key.map((name) => sql`${named(ofTable[name]!)}`));
+  const target = sql.join(key.map((name) => sql`${named(ofTable[name]!)}`));
   return sql`${insertInto(table, values)} ON CONFLICT (${target}) DO UPDATE SET ${set(table, changed)}`;
 }
 
 /** `"table"."column" AS "name", …`, after SELECT. */
 export function columnsAs(columns: Readonly<Record<string, Column | SQL>>): SQL {
-  return joined(Object.entries(columns).map(([name, column]) => sql`${column} AS ${sql.identifier(name)}`));
+  return sql.join(Object.entries(columns).map(([name, column]) => sql`${column} AS ${sql.identifier(name)}`));
 }
 
 /** In ON CONFLICT: the value that would have been inserted. */
@@ -76,7 +72,7 @@ export function isOneOf(column: Column, values: readonly string[]): SQL {
 /** All conditions that are not null. */
 export function allOf(conditions: readonly (SQL | null)[]): SQL {
   const given = conditions.filter((each) => each !== null);
-  return given.length === 0 ? sql`true` : sql`(${sql.join(given, sql` AND `)})`;
+  return given.length === 0 ? sql`true` : sql`(${sql.join(given, ' AND ')})`;
 }
 
 /** Sorts after every character: texts that begin with `a` are between `a` and `a` followed by this. */
@@ -143,60 +139,3 @@ export const writtenFact = (name: string, value: string): SQL => upsert(facts, [
 
 export const readFact = (unit: Sql, name: string): Promise<string | null> =>
   singleValue<string>(unit, sql`SELECT ${facts.value} FROM ${facts} WHERE ${facts.name} = ${name}`);
-
-type DrizzleDialect = Record<'sqlToQuery', (statement: SQL) => { sql: string; params: unknown[] }>;
-
-export interface Written {
-  text: string;
-  params: unknown[];
-}
-
-/**
- * Writes statements as drizzle does for the dialect, but faster: drizzle takes 70 µs for one of our statements, more than most take to
- * run, because it compares each part with a dozen types. Nearly all parts of ours are texts, names or values, and those are written
- * here. Drizzle writes each name once, and each statement that has another part.
- */
-export function createWriter(
-  dialect: DrizzleDialect,
-  placeholder: (position: number) => string,
-): (statement: SQL) => Written {
-  const { Column, Name, Param, SQL, StringChunk, Table } = drizzle;
-  const names = new Map<unknown, string>();
-
-  function nameOf(key: unknown, part: unknown): string {
-    let name = names.get(key);
-    if (name === undefined) {
-      name = dialect.sqlToQuery(sql`${part}`).sql;
-      names.set(key, name);
-    }
-    return name;
-  }
-
-  /** False: one of the parts is neither text, name nor value. */
-  function write(parts: readonly unknown[], to: Written): boolean {
-    for (const part of parts) {
-      if (part === undefined) continue;
-      if (part instanceof StringChunk) to.text += part.value.join('');
-      else if (part instanceof SQL) {
-        if (!write(part.queryChunks, to)) return false;
-      } else if (part instanceof Column || part instanceof Table) to.text += nameOf(part, part);
-      else if (part instanceof Name) to.text += nameOf(part.value, part);
-      else if (part instanceof Param) add(part.value, to);
-      else if (typeof part !== 'object' || part === null || part instanceof Uint8Array) add(part, to);
-      else return false;
-    }
-    return true;
-  }
-
-  function add(value: unknown, to: Written): void {
-    to.params.push(value);
-    to.text += placeholder(to.params.length);
-  }
-
-  return (statement) => {
-    const written: Written = { text: '', params: [] };
-    if (write(statement.queryChunks, written)) return written;
-    const { sql: text, params } = dialect.sqlToQuery(statement);
-    return { text, params };
-  };
-}

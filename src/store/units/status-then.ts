@@ -6,8 +6,9 @@ import {
   type StatusThen,
   type SyncRunThen,
 } from '../reports.ts';
+import { sql } from '../statement.ts';
 import { PROBLEM_COLUMNS } from './lists.ts';
-import { singleValue, sql } from './sql.ts';
+import { singleValue } from './sql.ts';
 
 /** What the mirror said of itself at an earlier time. */
 export function createStatusThen({ atOneMoment }: Pick<Database, 'atOneMoment'>) {

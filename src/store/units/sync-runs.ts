@@ -1,12 +1,13 @@
 import { DELETE_TYPES, type Kind } from '../../compliance/kinds.ts';
 import type { Database, Unit } from '../database.ts';
-import { events, kindState, recordState, type SQL, syncRuns } from '../schema.ts';
+import { events, kindState, recordState, syncRuns } from '../schema.ts';
+import { json, type SQL, sql } from '../statement.ts';
 import type { Now, SyncRunEnd, SyncRunOutcome, SyncRunProgress } from '../values.ts';
 import { countOf, settleUnknown } from './due.ts';
 import { hasUnnamed, isAccepted, openProblem, resolveAfterFullSync } from './problems.ts';
 import { reading } from './reading.ts';
 import { TABLE_OF } from './records.ts';
-import { idsOf, insertInto, isOneOf, iso, readFact, singleValue, sql, update } from './sql.ts';
+import { idsOf, insertInto, isOneOf, iso, readFact, singleValue, update } from './sql.ts';
 import { trimmedChanges } from './upkeep.ts';
 
 /** Sync runs, and what they have not seen. */
@@ -56,7 +57,7 @@ export function createFullSyncVerbs(database: Database) {
           outcome === 'incomplete' && stays !== undefined && (await isAccepted(unit, problem, stays));
         const ended = isAsAccepted ? 'accepted' : outcome;
         const end = { finishedAt, outcome: ended, error, listed: listed ? sql`true` : sql`false` };
-        const differences = unit.dialect.json(found.differences);
+        const differences = json(found.differences);
         await unit.change(update(syncRuns, { ...end, differences }, running));
         if (found.hasDifferences)
           await unit.change(update(kindState, { since: finishedAt }, sql`kind = ${run.kind}`));

@@ -8,13 +8,13 @@ import {
   events,
   registrations,
   rejections,
-  type SQL,
   syncHistory,
   type Table,
   trimmedEvents,
 } from '../schema.ts';
+import { type SQL, sql } from '../statement.ts';
 import type { Trimmed, TrimmedThing, TrimStep } from '../values.ts';
-import { columnsAs, iso, readFact, set, sql, update, writeFact } from './sql.ts';
+import { columnsAs, iso, readFact, set, update, writeFact } from './sql.ts';
 
 /** What one process does for all beside deliveries and reads: trimming what is old. */
 
