@@ -3,18 +3,8 @@ import type { MiddlewareHandler } from 'hono';
 import { basicAuth } from 'hono/basic-auth';
 import { bearerAuth } from 'hono/bearer-auth';
 import { every, some } from 'hono/combine';
+import { isLoopback } from '../src/platform/addresses.ts';
 import { Problem } from './problems.ts';
-
-/** True for names and addresses that only this machine can reach. IPv6 with or without brackets. */
-export function isLoopbackHost(host: string): boolean {
-  const bare = host.replace(/^\[|\]$/g, '').toLowerCase();
-  return bare === 'localhost' || bare === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(bare);
-}
-
-/** `host` may be an IPv6 address, with or without brackets. */
-export function urlOf(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host.replace(/^\[|\]$/g, '')}]` : host}:${port}`;
-}
 
 /** Compares digests, which all have the same length, so that the time taken reveals nothing about the secret. */
 export function sameText(expected: string, given: string): boolean {
@@ -26,7 +16,7 @@ export function sameText(expected: string, given: string): boolean {
  * rebinding) and read and write as if it were ours.
  */
 export const requireLoopbackName: MiddlewareHandler = async function requireLoopbackName(context, next) {
-  if (!isLoopbackHost(new URL(context.req.url).hostname)) {
+  if (!isLoopback(new URL(context.req.url).hostname)) {
     throw new Problem(421, 'foreign_host', 'Without SANDBOX_TOKEN it answers to loopback names only.');
   }
   await next();

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { isLoopback } from '../src/platform/addresses.ts';
 import { UsageError } from '../src/platform/errors.ts';
-import { isLoopbackHost } from './access.ts';
 import type { DeliverySettings } from './deliveries.ts';
 import { type Faults, NO_FAULTS } from './faults.ts';
 import { builtinSeed, normaliseSeed, type SeedData } from './seed.ts';
@@ -79,7 +79,7 @@ export function resolveOptions({ redirectUri, oauth, seed, ...given }: GivenOpti
       ...oauth,
     },
   };
-  if (options.token === null && !isLoopbackHost(options.host)) {
+  if (options.token === null && !isLoopback(options.host)) {
     throw new UsageError(
       `The sandbox does not listen on ${options.host} without SANDBOX_TOKEN: anyone could change its state.`,
       'Set SANDBOX_TOKEN, or listen on 127.0.0.1.',

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { coverageOf, patternSelects, registrationRequestSchema } from '../src/compliance/registration.ts';
-import { isLoopbackHost } from './access.ts';
+import { isHttpsOrLoopback } from '../src/platform/addresses.ts';
 import { Problem } from './problems.ts';
 import { newId } from './random.ts';
 
@@ -76,6 +76,5 @@ export class Registrations {
 
 function isDeliverable(text: string): boolean {
   const url = URL.parse(text);
-  if (url === null || url.username !== '' || url.password !== '') return false;
-  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopbackHost(url.hostname));
+  return url !== null && url.username + url.password === '' && isHttpsOrLoopback(url);
 }

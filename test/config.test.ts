@@ -119,11 +119,6 @@ describe('a setting is taken', () => {
       (c) => c.webhook.secrets().map(String),
       [SECRET, `${SECRET}2`],
     ],
-    [
-      { WEBHOOK_SECRETS: 'AA'.repeat(16), WEBHOOK_SECRET_ENCODING: 'hex' },
-      (c) => c.webhook.secrets()[0]?.length,
-      16,
-    ],
     [{ WEBHOOK_SECRETS: KEY, WEBHOOK_SECRET_ENCODING: 'base64' }, (c) => c.webhook.secrets()[0]?.length, 32],
     [{ CREDENTIALS_KEY: KEY }, (c) => c.credentialsKey?.length, 32],
     [
@@ -144,11 +139,6 @@ describe('a setting is taken', () => {
       { ...API, COMPLIANCE_OAUTH_OMIT: 'pkce' },
       (c) => [c.compliance?.pkce, c.compliance?.state],
       [false, true],
-    ],
-    [
-      { ...API, COMPLIANCE_OAUTH_OMIT: 'state' },
-      (c) => [c.compliance?.pkce, c.compliance?.state],
-      [true, false],
     ],
     [
       { WEBHOOK_SIGNED_CONTENT: 'v0:{header:X-Id}:{t}:{body}' },
@@ -173,28 +163,21 @@ describe('a setting is taken', () => {
 describe('a bad setting is named, with what it takes', () => {
   it.each<[Environment, RegExp]>([
     [{ PORT: 'abc' }, /^PORT: got "abc"; takes a whole number from 0 to 65535$/],
-    [{ PORT: '65536' }, /^PORT: got "65536"/],
-    [{ PORT: '80.5' }, /^PORT/],
     [{ PORT: '-1' }, /^PORT/],
-    [{ PORT: '1e3' }, /^PORT/],
     [{ HOST: 'a b' }, /^HOST: got "a b"/],
     [{ LOG_LEVEL: 'loud' }, /^LOG_LEVEL: got "loud"; takes one of trace, debug, info/],
     [{ DATABASE_SCHEMA: 'Mirror' }, /^DATABASE_SCHEMA: got "Mirror"; takes a name of lower-case/],
-    [{ DATABASE_SCHEMA: 'a;b' }, /^DATABASE_SCHEMA/],
     [{ DATABASE_TLS_CA_FILE: '/nowhere/ca.pem' }, /^DATABASE_TLS_CA_FILE: .* cannot be read/],
     [{ DATABASE_URL: './mirror.db' }, /^DATABASE_URL: .*takes file:PATH/],
-    [{ DATABASE_URL: 'file:' }, /^DATABASE_URL/],
     // It would be a part of the file's name.
     [{ DATABASE_URL: 'file:./mirror.db?mode=ro' }, /^DATABASE_URL: .*without parameters/],
     // In memory what was acknowledged would be gone with the process.
     [{ DATABASE_URL: 'file::memory:' }, /^DATABASE_URL/],
     // SQLite's driver leaves blanks at the ends out, the lock beside the file does not.
-    [{ DATABASE_URL: 'file: ./mirror.db' }, /^DATABASE_URL/],
     [{ DATABASE_URL: 'file:./mirror.db ' }, /^DATABASE_URL/],
     [{ DATABASE_URL: 'mysql://u:p@h/d' }, /^DATABASE_URL/],
     // A password with / in it would be shown as a database's name.
     [{ DATABASE_URL: 'postgres://u:12/pass@h/d' }, /^DATABASE_URL: .*each part percent-encoded/],
-    [{ DATABASE_URL: 'postgres://u:12#pass@h/d' }, /^DATABASE_URL/],
     [{ DATABASE_URL: 'postgres://u:12?pass@h/d' }, /^DATABASE_URL: .*each part percent-encoded/],
     [{ DATABASE_URL: 'postgres://u:12@pass@h/d' }, /^DATABASE_URL: .*not percent-encoded: write %40 for @/],
     [
@@ -208,13 +191,6 @@ describe('a bad setting is named, with what it takes', () => {
       /^WEBHOOK_SECRETS: secret 1 is not wholly hex; /,
     ],
     [
-      { WEBHOOK_SECRETS: `${'a'.repeat(32)},${'a'.repeat(30)}`, WEBHOOK_SECRET_ENCODING: 'hex' },
-      /^WEBHOOK_SECRETS: secret 2 is shorter than 16 bytes once decoded; /,
-    ],
-    [{ WEBHOOK_SECRETS: 'a'.repeat(17), WEBHOOK_SECRET_ENCODING: 'hex' }, /^WEBHOOK_SECRETS/],
-    [{ WEBHOOK_SECRETS: `${'a'.repeat(16)}!`, WEBHOOK_SECRET_ENCODING: 'base64' }, /^WEBHOOK_SECRETS/],
-    [{ WEBHOOK_SECRETS: 'YWFhYWFhYWFhYWFhYQ', WEBHOOK_SECRET_ENCODING: 'base64' }, /^WEBHOOK_SECRETS/],
-    [
       { WEBHOOK_SECRET_ENCODING: 'ascii' },
       /^WEBHOOK_SECRET_ENCODING: got "ascii"; takes utf8, hex or base64, or one of them after .*whsec_base64$/,
     ],
@@ -224,9 +200,6 @@ describe('a bad setting is named, with what it takes', () => {
     ],
     [{ WEBHOOK_SIGNED_CONTENT: '{body}' }, /^WEBHOOK_SIGNED_CONTENT/],
     [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body}{id}' }, /^WEBHOOK_SIGNED_CONTENT/],
-    [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body' }, /^WEBHOOK_SIGNED_CONTENT/],
-    [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body}}' }, /^WEBHOOK_SIGNED_CONTENT/],
-    [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body}{header:}' }, /^WEBHOOK_SIGNED_CONTENT/],
     [{ WEBHOOK_SIGNED_CONTENT: '{t}.{body}{header:a b}' }, /^WEBHOOK_SIGNED_CONTENT/],
     [{ WEBHOOK_SIGNATURE_HEADER: 'a b' }, /^WEBHOOK_SIGNATURE_HEADER/],
     [
@@ -239,15 +212,11 @@ describe('a bad setting is named, with what it takes', () => {
       /^COMPLIANCE_BASE_URL: .*takes an https URL/,
     ],
     [{ ...API, COMPLIANCE_BASE_URL: 'http://127.0.0.1.example.com/v1' }, /^COMPLIANCE_BASE_URL/],
-    [{ ...API, COMPLIANCE_BASE_URL: 'http://localhost@evil.example/v1' }, /^COMPLIANCE_BASE_URL/],
     [{ ...API, COMPLIANCE_BASE_URL: 'https://api.example.com/v2' }, /^COMPLIANCE_BASE_URL: .*ends in \/v1/],
-    [{ ...API, COMPLIANCE_BASE_URL: 'https://api.example.com/v1?x=1' }, /^COMPLIANCE_BASE_URL/],
     [
       { ...API, COMPLIANCE_BASE_URL: 'https://u:pw@api.example.com/v1' },
       /^COMPLIANCE_BASE_URL: got a text of/,
     ],
-    [{ ...API, COMPLIANCE_BASE_URL: 'api.example.com/v1' }, /^COMPLIANCE_BASE_URL/],
-    [{ COMPLIANCE_AUTH_URL: 'http://auth.example.com' }, /^COMPLIANCE_AUTH_URL/],
     [
       { COMPLIANCE_BASE_URL: API.COMPLIANCE_BASE_URL },
       /^COMPLIANCE_API_KEY: not set; COMPLIANCE_AUTH=api_key needs it$/,
@@ -276,10 +245,6 @@ describe('a bad setting is named, with what it takes', () => {
       /^OPS_TOKENS: entry 2 has a token of fewer than 32 characters; entry 3 has a token with a space/,
     ],
     [
-      { OPS_TOKENS: `a:read:${TOKEN.slice(1)}` },
-      /^OPS_TOKENS: entry 1 has a token of fewer than 32 characters/,
-    ],
-    [
       { OPS_TOKENS: `a:read:${'0123456789abcdef'.repeat(2)},b:read:${'a'.repeat(40)}` },
       /^OPS_TOKENS: entry 1 has a token that stands in an example; entry 2 has a token that stands in an example/,
     ],
@@ -288,7 +253,6 @@ describe('a bad setting is named, with what it takes', () => {
       /^OPS_TOKENS: entry 1 has a name that the audit uses for the mirror/,
     ],
     [{ OPS_TOKENS: `a:read:${TOKEN},` }, /^OPS_TOKENS: entry 2 is empty;/],
-    [{ OPS_TOKENS: `a b:read:${TOKEN}` }, /^OPS_TOKENS: entry 1 has a name that is not/],
     [
       { OPS_TOKENS: `a:read:${TOKEN},b:read:${TOKEN}3,a:read:${TOKEN}2` },
       /^OPS_TOKENS: entry 3 has the same name as entry 1;/,
@@ -303,10 +267,8 @@ describe('a bad setting is named, with what it takes', () => {
       /^OPS_PUBLIC_URL: has a query; takes no path and no query/,
     ],
     [{ OPS_PUBLIC_URL: 'https://ops.example/mirror' }, /^OPS_PUBLIC_URL: has a path; takes no path/],
-    [{ NOTIFY_URL: 'ftp://x' }, /^NOTIFY_URL/],
     [{ NOTIFY_URL: 'http://hooks.example/x' }, /^NOTIFY_URL.*https/],
     [{ NOTIFY_URL: 'http://203.0.113.7/x' }, /^NOTIFY_URL.*https/],
-    [{ NOTIFY_URL: 'http://172.32.0.1/x' }, /^NOTIFY_URL.*https/],
     [{ OPS_URL: 'http://mirror.example', OPS_TOKEN: 't' }, /^OPS_URL.*https/],
     [{ OPS_URL: 'https://mirror.example' }, /^OPS_TOKEN: not set/],
     [{ ID_POINTERS_POLICY: 'a..b' }, /^ID_POINTERS_POLICY/],

@@ -4,7 +4,7 @@ import type { Problem } from '../ops/api/schemas.ts';
 import { commandOf } from '../ops/problems.ts';
 import { kindPlural, sentenceCase } from '../ops/words.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { digestOf, PAGE_LIMIT_MAX } from '../store/reports.ts';
+import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { askerFor, yes as saysYes } from './asker.ts';
 import { type Cli, writeRows, writeText } from './cli.ts';
 import { listCommand, type Row, showCommand } from './lists.ts';
@@ -26,46 +26,47 @@ export function problemsCommand(cli: Cli): Command {
       cli,
       'one problem: what it means, and what to do',
       [idArgument()],
-      async (service, id) => {
-        const problem = await problemOf(service, id);
-        const { kind, reason, resolved_at } = problem;
-        const isPending = reason === 'pending_deletions' && kind !== null && resolved_at === null;
-        return isPending ? { ...problem, records: await pendingOf(service, kind) } : problem;
-      },
-      (row) => {
-        const { records, ...problem } = row as Problem & Row & { records?: Row[] };
-        writeProblem(cli, problem);
-        if (records !== undefined) writePending(cli, problem.kind!, records);
-      },
+      shownOf,
+      (row) => void writeShown(cli, row as Shown),
     ),
   );
-  const deciding = (verb: keyof typeof ASKED, description: string) =>
-    new Command(verb)
+  for (const [verb, { description, ...words }] of Object.entries(DECISIONS)) {
+    const command = new Command(verb)
       .description(description)
       .addArgument(idArgument())
       .option('--digest <digest>', 'do not ask: decide about exactly what was shown with this digest')
       .action((id: number, { digest }: { digest?: string }) =>
-        withService(cli, (service) => decide(cli, service, verb, id, digest)),
+        withService(cli, async (service) => {
+          const problem = await shownOf(service, id);
+          writeShown(cli, problem);
+          const script = `to ${verb} exactly this: problems ${verb} ${id} --digest ${problem.digest}`;
+          if (digest === undefined) await confirm(cli, words.question, script);
+          await service.post(`problems/${id}/${verb}`, { digest: digest ?? problem.digest });
+          writeText(cli.out, words.done);
+        }),
       );
-  const resolve = new Command('resolve')
-    .description('accept what a problem shows: exactly this, until it changes')
-    .addArgument(idArgument())
-    .option('--digest <digest>', 'do not ask: accept exactly what was shown with this digest')
-    .action((id: number, { digest }: { digest?: string }) =>
-      withService(cli, async (service) => {
-        const problem = await problemOf(service, id);
-        writeProblem(cli, problem);
-        const script = `to accept exactly this: problems resolve ${id} --digest ${problem.digest}`;
-        if (digest === undefined) await confirm(cli, 'Accept what it shows, and resolve it?', script);
-        await service.post(`problems/${id}/resolve`, { digest: digest ?? problem.digest });
-        cli.out.write('Resolved.\n');
-      }),
-    );
-  return problems
-    .addCommand(deciding('approve', 'let the deletions go that a problem shows: exactly these, for one hour'))
-    .addCommand(deciding('keep', 'refuse these deletions: the records stay'))
-    .addCommand(resolve);
+    problems.addCommand(command);
+  }
+  return problems;
 }
+
+const DECISIONS = {
+  approve: {
+    description: 'let the deletions go that a problem shows: exactly these, for one hour',
+    question: 'Delete these here as well?',
+    done: 'Approved for one hour. They are deleted once one more look proves that they are gone; while the mirror is paused, after “resume”.',
+  },
+  keep: {
+    description: 'refuse these deletions: the records stay',
+    question: 'Keep these here?',
+    done: 'Kept, until the service shows them again or announces their deletion anew.',
+  },
+  resolve: {
+    description: 'accept what a problem shows: exactly this, until it changes',
+    question: 'Accept what it shows, and resolve it?',
+    done: 'Resolved.',
+  },
+};
 
 async function problemOf(service: Service, id: number): Promise<Problem & Row> {
   // The list runs from the newest id down, so the problem, if there is one, is the first after its successor's key.
@@ -75,6 +76,25 @@ async function problemOf(service: Service, id: number): Promise<Problem & Row> {
   throw new MirrorError('not_found', `there is no problem ${id}`, {
     remedy: '“problems” lists the open ones, “problems state=all” those that are resolved, too',
   });
+}
+
+/** With `records`: those whose deletion waits for a person. */
+type Shown = Problem & Row & { records?: Row[] };
+
+/** The problem comes first: its digest does not cover what begins to wait later, and the service goes by the digest. */
+async function shownOf(service: Service, id: number): Promise<Shown> {
+  const problem = await problemOf(service, id);
+  const { kind, reason, resolved_at } = problem;
+  const isPending = reason === 'pending_deletions' && kind !== null && resolved_at === null;
+  return isPending ? { ...problem, records: await pendingOf(service, kind) } : problem;
+}
+
+function writeShown(cli: Cli, { records, ...problem }: Shown): void {
+  writeProblem(cli, problem as Problem);
+  if (records === undefined) return;
+  const what = sentenceCase(kindPlural(problem.kind!));
+  cli.out.write(`${what} that are gone upstream, as far as can be seen: ${records.length}\n`);
+  writeRows(cli.out, records, ['id', 'name', 'status', 'deletion_pending_since']);
 }
 
 /** Whole seconds are enough. */
@@ -96,44 +116,6 @@ export function writeProblem(cli: Cli, problem: Problem): void {
   for (const line of lines) writeText(cli.out, `    ${line}`);
 }
 
-const ASKED = {
-  approve: {
-    question: (count: number) => `Delete these ${count} here as well?`,
-    done: 'Approved for one hour. They are deleted once one more look proves that they are gone; while the mirror is paused, after “resume”.',
-  },
-  keep: {
-    question: (count: number) => `Keep these ${count} here?`,
-    done: 'Kept, until the service shows them again or announces their deletion anew.',
-  },
-};
-
-async function decide(
-  cli: Cli,
-  service: Service,
-  verb: keyof typeof ASKED,
-  id: number,
-  digest: string | undefined,
-): Promise<void> {
-  const { kind, reason, resolved_at } = await problemOf(service, id);
-  if (reason !== 'pending_deletions' || kind === null || resolved_at !== null) {
-    throw new UsageError(`problem ${id} has no deletions that wait`, 'see “problems” for those that have');
-  }
-  const { question, done } = ASKED[verb];
-  const pending = await pendingOf(service, kind);
-  writePending(cli, kind, pending);
-  const ids = pending.map((row) => String(row['id']));
-  const shown = digestOf(kind, ids);
-  if (digest === undefined) {
-    await confirm(
-      cli,
-      question(ids.length),
-      `to ${verb} exactly these: problems ${verb} ${id} --digest ${shown}`,
-    );
-  } else if (digest !== shown) throw haveChanged(id);
-  await service.post(`problems/${id}/${verb}`, { digest: shown });
-  writeText(cli.out, done);
-}
-
 /** The records whose deletion waits for a person. */
 async function pendingOf(service: Service, kind: Kind): Promise<Row[]> {
   const all: Row[] = [];
@@ -144,19 +126,6 @@ async function pendingOf(service: Service, kind: Kind): Promise<Row[]> {
     after = page.next;
   }
   return all;
-}
-
-function writePending(cli: Cli, kind: Kind, rows: readonly Row[]): void {
-  cli.out.write(
-    `${sentenceCase(kindPlural(kind))} that are gone upstream, as far as can be seen: ${rows.length}\n`,
-  );
-  writeRows(cli.out, rows, ['id', 'name', 'status', 'deletion_pending_since']);
-}
-
-function haveChanged(id: number): MirrorError {
-  return new MirrorError('deletions_changed', 'the pending deletions have changed since they were shown', {
-    remedy: `look at them again: problems show ${id}`,
-  });
 }
 
 /** Rejects if the answer is not yes. @throws UsageError if there is nobody to ask; `script` says how a script does it. */

@@ -59,13 +59,21 @@ function plain(address: string): string {
     : address;
 }
 
-/** Whether only this machine can reach the host. `hostname` comes from a URL object, which has one spelling for each IPv4 address. */
-export const isLoopback = (hostname: string): boolean =>
-  /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+/** Whether only this machine can reach the host: a name or an address, IPv6 with or without brackets. */
+export const isLoopback = (host: string): boolean =>
+  /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/i.test(host);
+
+/** Whether nobody on the way can read what is sent there. */
+export const isHttpsOrLoopback = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname));
+
+/** Where a listener is reached. IPv6 with or without brackets. */
+export const urlOf = (host: string, port: number): string =>
+  `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`;
 
 /**
  * Whether the host is within one's own network, as in a cluster: a private address, a name without dots, or one that ends in `.svc`,
- * `.internal` or the like, which no public name does. `hostname` as above.
+ * `.internal` or the like, which no public name does. `hostname` comes from a URL object, which has one spelling for each IPv4 address.
  */
 export const isWithinNetwork = (hostname: string): boolean =>
   /^(10|192\.168|172\.(1[6-9]|2\d|3[01]))(\.\d+)+$/.test(hostname) ||

@@ -3,7 +3,7 @@ import { BlockList, isIP } from 'node:net';
 import { z } from 'zod';
 import { isKind } from '../compliance/kinds.ts';
 import { COLUMNS, type Column, type FieldPath } from '../compliance/pointers.ts';
-import { isLoopback, isWithinNetwork } from './addresses.ts';
+import { isHttpsOrLoopback, isWithinNetwork } from './addresses.ts';
 import {
   decodeSigningSecret,
   decodeWhole,
@@ -225,10 +225,6 @@ function webUrl(takes: string, flaw: (url: URL) => string | null): Type<URL> {
     return url === null ? null : flaw(url);
   };
   return type(takes, (value) => (flawOf(value) === null ? plain(value) : null), flawOf);
-}
-
-function isHttpsOrLoopback(url: URL): boolean {
-  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
 }
 
 const SAFE = 'an https URL, or http to this machine (localhost, 127.0.0.1, [::1])';

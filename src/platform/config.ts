@@ -236,7 +236,7 @@ export function configWarnings(env: Environment): string[] {
 
 /** A line if the operators' tokens would pass other machines' networks in the clear. */
 export function operatorsExposure({ ops }: Pick<Config, 'ops'>): string[] {
-  const isSafe = ops.publicUrl?.protocol === 'https:' || isLoopback(ops.host === '::1' ? '[::1]' : ops.host);
+  const isSafe = ops.publicUrl?.protocol === 'https:' || isLoopback(ops.host);
   if (isSafe) return [];
   return [
     `OPS_HOST: ${ops.host} is reached from other machines, and operators’ tokens pass unencrypted: put a proxy with https before it, and set OPS_PUBLIC_URL to its address`,

@@ -1,5 +1,5 @@
 import { answering } from '../ops/headers.ts';
-import { type Addresses, createAddresses } from '../platform/addresses.ts';
+import { type Addresses, createAddresses, urlOf } from '../platform/addresses.ts';
 import { type Clock, systemClock } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import type { ListedSetting } from '../platform/config-sources.ts';
@@ -238,8 +238,8 @@ async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addr
     await receiver.close(0);
     throw error;
   }
-  const receiverUrl = urlOf(host, receiver.port);
-  const opsUrl = own === null ? receiverUrl : urlOf(ops.host, own.port);
+  const receiverUrl = urlHere(host, receiver.port);
+  const opsUrl = own === null ? receiverUrl : urlHere(ops.host, own.port);
   return {
     at: startup.at,
     open: startup.open,
@@ -256,7 +256,6 @@ async function openListeners(config: Pick<Config, 'host' | 'port' | 'ops'>, addr
 const isDelivery = (request: Request) => pathOf(request) === '/webhooks';
 const pathOf = (request: Request) => new URL(request.url).pathname;
 
-function urlOf(host: string, port: number): string {
-  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
-}
+/** As this machine reaches it. */
+const urlHere = (host: string, port: number) =>
+  urlOf(host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host, port);

@@ -208,7 +208,7 @@ function operatorsActions(options: OperatorsOptions): OpsActions {
   const { store, clock, repairs, state, lease, signal } = options;
   const { backfill } = repairs;
   const requestFullSync = async (kinds: readonly Kind[], reason: string) =>
-    await backfill?.askForFullSync(kinds, reason);
+    await backfill?.requestFullSync(kinds, reason);
   return {
     requestFullSync,
     async refetch(kind, ids, actor) {

@@ -9,7 +9,6 @@ import {
   encodeSecret,
   fittingEncodings,
   flawText,
-  type SecretEncoding,
   type SecretFlaw,
 } from '../platform/signing-secret.ts';
 import type { OperatorStore, SealedText, StoredRegistration } from '../store/store.ts';

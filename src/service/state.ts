@@ -47,8 +47,9 @@ export function createServiceState(
       unreachable: reachability(repairs.known()?.health ?? NOTHING_KNOWN, clock.steady()),
     });
     // What other credentials may read is not known until they have read it. After a new consent the old ones may read again.
-    if (otherAccess || (wasRefused && !isRefused)) backfill?.requestFullSync(KINDS, 'credentials');
+    const isNews = otherAccess || (wasRefused && !isRefused);
     wasRefused = isRefused;
+    if (isNews) await backfill?.requestFullSync(KINDS, 'credentials');
     await repairs.renewAccess();
   }
 

@@ -34,7 +34,7 @@ export type WorkerBackfill = ReturnType<typeof createWorkerBackfill>;
  */
 export function createWorkerBackfill(options: {
   store: Store;
-  lease: Pick<WorkerLease, 'notify' | 'lookNow'>;
+  lease: Pick<WorkerLease, 'notify' | 'isAlone'>;
   clock: Clock;
   requestsPerMinute: number;
   /** Makes what asks the API. `from`: the full syncs that the last worker did not finish, and what it knew of the API. */
@@ -53,7 +53,6 @@ export function createWorkerBackfill(options: {
   };
   let working: (Working & { lease: Lease | null }) | null = null;
   let paused = false;
-  const asked = new Set<{ kinds: readonly Kind[]; reason: string }>();
   let live: (ApiState & { at: number }) | null = null;
   let written = { at: Number.NEGATIVE_INFINITY, text: '' };
 
@@ -68,28 +67,12 @@ export function createWorkerBackfill(options: {
     backfill.requestFullSync(KINDS, 'start');
     working = { ...made, lease };
     try {
-      await passOn();
       await backfill.run(signal);
     } finally {
       // Believed until the next worker reports: while this process stops, the API is still what it was.
       live = { at: clock.steady(), ...made.known(), running: [] };
       working = null;
     }
-  }
-
-  async function passOn(): Promise<void> {
-    for (const request of asked) {
-      const { kinds, reason } = request;
-      if (working !== null) working.backfill.requestFullSync(kinds, reason);
-      else await leave(kinds, reason);
-      asked.delete(request);
-    }
-  }
-
-  /** Leaves a request for the worker. */
-  async function leave(kinds: readonly Kind[], reason: string): Promise<void> {
-    await store.requestSyncRuns(kinds, reason, now());
-    lease.notify('work');
   }
 
   async function report({ known }: Working): Promise<void> {
@@ -110,9 +93,8 @@ export function createWorkerBackfill(options: {
     work,
     known,
 
-    /** Passes requests on, takes those of others as the worker, and writes or reads the report. `isNotified`: another process has announced work. */
+    /** Takes the requests of others as the worker, and writes or reads the report. `isNotified`: another process has announced work. */
     async look(isNotified: boolean): Promise<void> {
-      await passOn();
       const own = working;
       if (own === null) {
         const text = await store.readFact(LIVE_FACT);
@@ -126,17 +108,13 @@ export function createWorkerBackfill(options: {
       await report(own);
     },
 
-    /** As `requestFullSync`, but a worker knows of it, now or later, when this resolves. */
-    async askForFullSync(kinds: readonly Kind[], reason: string): Promise<void> {
-      if (working !== null) working.backfill.requestFullSync(kinds, reason);
-      else await leave(kinds, reason);
-    },
-    requestFullSync(kinds: readonly Kind[], reason: string): void {
-      if (working !== null) working.backfill.requestFullSync(kinds, reason);
-      else {
-        asked.add({ kinds, reason });
-        lease.lookNow();
-      }
+    /** A worker knows of it, now or later, when this resolves. */
+    async requestFullSync(kinds: readonly Kind[], reason: string): Promise<void> {
+      if (working !== null) return working.backfill.requestFullSync(kinds, reason);
+      // Alone, this process begins with full syncs.
+      if (lease.isAlone) return;
+      await store.requestSyncRuns(kinds, reason, now());
+      lease.notify('work');
     },
     async refetch(kind: Kind, ids: readonly string[]): Promise<void> {
       if (working !== null) return await working.backfill.refetch(kind, ids);

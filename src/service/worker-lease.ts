@@ -126,7 +126,6 @@ export function createWorkerLease(options: {
     id,
     isAlone,
     hold,
-    lookNow,
     isWorker: () => isWorker,
 
     /** Notifies the other processes. While one is on its way, all that come share the next. Neither waits nor throws. */
@@ -138,7 +137,7 @@ export function createWorkerLease(options: {
 
     /**
      * Listens to the other processes until `signal` aborts. Calls `onEvents` when one has accepted events. Calls `look` after
-     * other notices and `lookNow` (`isNotified` is true), and once a second in case a notice was lost.
+     * other notices (`isNotified` is true), and once a second in case a notice was lost.
      */
     async listen(
       { onEvents, look }: { onEvents: () => void; look: (isNotified: boolean) => Promise<void> },

@@ -59,8 +59,6 @@ describe('one request by hand', () => {
 
   it.each([
     ['/vendors/a b', '/vendors/a%20b'],
-    ['/vendors/\u00fc?page=1', '/vendors/%C3%BC'],
-    ['/vendors/v1#top', '/vendors/v1%23top'],
     ['/vendors/..', 'cannot be asked for'],
   ])(
     'refuses the path %s, which would not be sent as it is, and says what to write',
@@ -93,10 +91,7 @@ describe('one request by hand', () => {
 
   it.each([
     [['DELETE', '/policies'], undefined, 'GET /policies, POST /policies'],
-    [['GET', '/policies/p1'], undefined, '/risk-assessments/{id}'],
-    [['GET', '/webhooks'], undefined, 'POST /webhooks'],
     [['POST', '/policies'], undefined, '--body'],
-    [['POST', '/policies'], 'no JSON', 'not JSON'],
     [['POST', '/policies'], Buffer.from('{"name":"\xff"}', 'latin1'), 'not UTF-8'],
     [['GET', '/policies'], '{}', '--body'],
     [['POST', '/policies', '--body', '/nowhere/at/all'], undefined, 'cannot be read'],

@@ -220,7 +220,6 @@ describe('no secret of any kind is in any output', () => {
         ['problems', '--json'],
         ['doctor', '--json'],
         ['doctor', '--delivery', 'rejection:1'],
-        ['doctor', '--delivery', 'rejection:1'],
         ['webhook', 'register', '--url', hook],
         ['api', 'GET', '/policies'],
         ['pause'],

@@ -32,10 +32,8 @@ describe('on a Node that is too old', () => {
   );
 
   it.each([
-    ['20.19.5', 2],
     ['25.9.0', 2],
     ['26.0.0', 0],
-    ['27.1.0', 0],
   ])('version %s exits %i', async (version, code) => {
     const pretend = `Object.defineProperty(process,"versions",{value:{...process.versions,node:"${version}"}})`;
     const nodeArgs = ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`];
@@ -69,26 +67,14 @@ describe('bad usage', () => {
     ['an unknown command', ['nonsense'], "unknown command 'nonsense'"],
     ['no command', [], 'Usage: compliance-mirror'],
     ['an unknown option', ['status', '--jsno'], "unknown option '--jsno'"],
-    ['a limit out of range', ['deliveries', '--limit', '0'], 'from 1 to'],
     ['an unknown kind', ['records', 'policies'], 'policy, risk_assessment, vendor'],
     ['an unknown filter', ['deliveries', 'stat=failed'], 'there are state=, outcome=, type=, kind=, record='],
     ['two texts to search for', ['deliveries', 'shwo', 'evt_1'], 'two texts'],
-    ['an instant that is none', ['audit', '--since', 'yesterday'], 'a time ago such as 2h'],
-    ['an unknown thing', ['export', 'persons'], 'policies, risk_assessments, vendors'],
-    ['a length of time that is none', ['demo', '--for', 'soon'], '20s'],
-    ['a demo too short for its stories', ['demo', '--for', '1s'], 'at least 4s'],
   ])('%s exits 2 and says what is wrong', async (_, args, message) => {
     const { code, out, err } = await cli(args);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(message);
     expect(err).not.toMatch(/\n\s+at /);
-  });
-
-  it('a wrong setting exits 2 and names every variable that is wrong', async () => {
-    const { code, err } = await cli(['status'], { PORT: '99999', SYNC_SETTLE_SECONDS: 'soon' });
-    expect(code).toBe(2);
-    expect(err).toContain('PORT');
-    expect(err).toContain('SYNC_SETTLE_SECONDS');
   });
 });
 
@@ -104,15 +90,7 @@ describe('without a running service', () => {
       const settings = { DATABASE_URL: `file:${path}` };
       if (where === 'beside a database') expect((await cli(['migrate'], settings)).code).toBe(0);
       const before = existsSync(path);
-      for (const command of [
-        'status',
-        'deliveries',
-        'records vendor',
-        'sync',
-        'pause',
-        'problems resolve 1',
-        'export audit',
-      ]) {
+      for (const command of ['status', 'records vendor', 'problems resolve 1']) {
         const { code, out, err } = await cli(command.split(' '), settings);
         expect({ code, out, lines: err.trimEnd().split('\n').length }).toEqual({
           code: 1,
@@ -156,10 +134,6 @@ describe('on an empty database', () => {
     ]);
   });
 
-  it('migrating again changes nothing and succeeds', async () => {
-    expect((await cli(['migrate'], settings)).code).toBe(0);
-  });
-
   describe('of a running service', () => {
     let service: Running;
 
@@ -172,11 +146,9 @@ describe('on an empty database', () => {
 
     it.each([
       ['deliveries', /^Nothing has come in yet/],
-      ['deliveries list', /^Nothing has come in yet/],
       ['deliveries state=failed', /^Nothing matches/],
       ['records policy', /^The mirror holds no policy/],
       ['problems', /^No problem is open/],
-      ['sync list', /^No full sync has begun/],
     ])('%s says in words that there is nothing, and an empty list to programs', async (command, words) => {
       expect((await cli(command.split(' '), settings)).out).toMatch(words);
       const { code, out } = await cli([...command.split(' '), '--json'], settings);
@@ -191,7 +163,7 @@ describe('on an empty database', () => {
       expect(err).toContain('dismissed');
     });
 
-    it.each(['', '.', '..'])('the id %j is one that nothing has, and never a list', async (id) => {
+    it.each(['', '..'])('the id %j is one that nothing has, and never a list', async (id) => {
       const show = await cli(['deliveries', 'show', id], settings);
       expect({ code: show.code, out: show.out }).toEqual({
         code: 1,
@@ -202,12 +174,8 @@ describe('on an empty database', () => {
     });
 
     it.each([
-      [['deliveries', 'retry', 'e1'], 'e1: there is no such delivery'],
       [['deliveries', 'dismiss', '\u001b[2J'], '\\u001b[2J: there is no such delivery'],
-      [['records', 'show', 'vendor', 'v1'], 'no vendor with the id v1'],
       [['records', 'history', 'policy', '../p'], 'no policy with the id ../p'],
-      [['problems', 'show', '7'], 'no problem 7'],
-      [['problems', 'approve', '7'], 'no problem 7'],
       [['problems', 'resolve', '7', '--digest', 'x'], 'no problem 7'],
       [['sync', 'show', '7'], 'no full sync 7'],
     ])('%j exits 1 and says that there is none', async (args, message) => {

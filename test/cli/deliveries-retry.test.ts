@@ -32,7 +32,7 @@ async function prepare(directory: string): Promise<Record<string, string>> {
   return { DATABASE_URL: url, WEBHOOK_SECRETS: SECRET };
 }
 
-it('a retry reads failed ones anew and tells the outcome of each; what is given up is not tried again', async () => {
+it('a retry tells the outcome of each; what is given up is not tried again', async () => {
   await inTemporaryDirectory(async (directory) => {
     const settings = await prepare(directory);
     const service = start(['serve'], { ...settings, PORT: '0', OPS_PORT: '0' });
@@ -43,25 +43,16 @@ it('a retry reads failed ones anew and tells the outcome of each; what is given 
     const all = await cli(['deliveries', 'retry', 'state=failed'], settings);
     expect(all.code).toBe(1);
     expect(all.err).toContain('2 of 2 not done');
-    await service.stop();
-
-    const set = { ...settings, ID_POINTERS_RISK_ASSESSMENT: 'assessment.ref,id' };
-    const served = start(['serve'], { ...set, PORT: '0', OPS_PORT: '0' });
-    await served.line('Operators: ');
-    const some = await cli(['deliveries', 'retry', 'state=failed'], set);
-    expect(some.out).toMatch(/evt_none: It failed again|evt_none: .*failed again/);
-    const shown = await cli(['deliveries', 'show', 'evt_ref', '--json'], set);
-    expect(JSON.parse(shown.out)).toMatchObject({ state: 'processed', record_id: 'ra_1' });
-    expect((await cli(['deliveries', 'retry', 'evt_ref'], set)).out).toContain('It is processed');
-    expect(await cli(['deliveries', 'dismiss', 'evt_none'], set)).toMatchObject({
+    expect(await cli(['deliveries', 'dismiss', 'evt_none'], settings)).toMatchObject({
       code: 0,
       out: 'evt_none: dismissed\n',
     });
-    expect(await cli(['deliveries', 'retry', 'state=failed'], set)).toMatchObject({
+    await cli(['deliveries', 'dismiss', 'evt_ref'], settings);
+    expect(await cli(['deliveries', 'retry', 'state=failed'], settings)).toMatchObject({
       code: 0,
       out: 'Nothing matches.\n',
     });
-    expect((await cli(['deliveries', 'retry', 'evt_ref', 'state=failed'], set)).code).toBe(2);
-    await served.stop();
+    expect((await cli(['deliveries', 'retry', 'evt_ref', 'state=failed'], settings)).code).toBe(2);
+    await service.stop();
   });
 });

@@ -248,43 +248,14 @@ describe('where there are as many connections as may be', () => {
 });
 
 describe('what is not HTTP', () => {
+  // Of Node's parser a sample, which shows that it is the strict one; hosts are ours.
   it.each([
     ['nonsense', 'hello\r\n\r\n'],
     ['two lengths', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
-    [
-      'length and chunks',
-      'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-    ],
     ['two hosts', 'GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\nConnection: close\r\n\r\n'],
     ['the same host twice', 'GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\nConnection: close\r\n\r\n'],
     ['no host', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n'],
-    [
-      'chunks that are not the last coding',
-      'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, gzip\r\n\r\n',
-    ],
-    [
-      'chunks twice',
-      'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-    ],
-    [
-      'a blank before the colon',
-      'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n',
-    ],
-    ['a header over two lines', 'GET / HTTP/1.1\r\nHost: x\r\nX-A: a\r\n b\r\n\r\n'],
     ['lines that end in LF alone', 'GET / HTTP/1.1\nHost: x\n\n'],
-    ['a length with a sign', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na'],
-    ['a length as a list', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\na'],
-    [
-      'the same length twice',
-      'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na',
-    ],
-    ['a chunk of no size', 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n\r\n'],
-    [
-      'a chunk whose end is LF alone',
-      'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\na\n0\n\n',
-    ],
-    ['NUL in a header', 'GET / HTTP/1.1\r\nHost: x\r\nX-A: a\0b\r\n\r\n'],
-    ['another version', 'GET / HTTP/1.2\r\nHost: x\r\n\r\n'],
     ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['a bad Host', 'GET / HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n'],
     ['a backslash', 'GET /a\\b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'],
@@ -343,28 +314,10 @@ describe('what is not HTTP', () => {
   // Two programs may disagree where these end, and so find a second request in them.
   it.each([
     ['chunks and length', chunked('Transfer-Encoding: chunked', `Content-Length: ${LAST.length + 5}`)],
-    ['an encoding unknown', hidden('0', 'Transfer-Encoding: xchunked')],
     ['chunked, identity', hidden('0', 'Transfer-Encoding: chunked, identity')],
-    ['a space before the colon', chunked('Transfer-Encoding : chunked', 'Content-Length: 5')],
-    ['a no-break space', hidden('0', 'Transfer-Encoding: \u00a0chunked')],
-    ['a folded header', chunked('Transfer-Encoding:\r\n chunked', 'Content-Length: 5')],
-    ['a folded length', hidden(`0\r\n ${whole}`)],
     ['two equal lengths', hidden(whole, `Content-Length: ${whole}`)],
-    ['a list of lengths', hidden(`0, ${whole}`)],
-    ['a length with plus', hidden(`+${whole}`)],
-    ['a length in hex', hidden('0x0')],
-    ['a length with a space', hidden('0 0')],
-    ['a length of nothing', hidden('')],
-    ['a length without end', hidden('99999999999999999999999')],
     ['line feeds alone', hidden('0').replaceAll('\r\n', '\n')],
-    ['a line feed in a value', hidden('0', 'X-A: a\nContent-Length: 1')],
-    ['a carriage return in a value', hidden('0', 'X-A: a\rContent-Length: 1')],
-    ['NUL in a name', hidden('0', 'X-\0A: b')],
-    ['no name', hidden('0', ': b')],
-    ['a version of two digits', hidden('0').replace('HTTP/1.1', 'HTTP/1.10')],
     ['chunks under version 1.0', chunked('Transfer-Encoding: chunked').replace('HTTP/1.1', 'HTTP/1.0')],
-    ['a chunk of a sign', chunked('Transfer-Encoding: chunked').replace('\r\n0\r\n', '\r\n-0\r\n')],
-    ['a chunk in 0x', chunked('Transfer-Encoding: chunked').replace('\r\n0\r\n', '\r\n0x0\r\n')],
     [
       'extensions without end',
       chunked('Transfer-Encoding: chunked').replace('\n0\r', `\n0;${'a'.repeat(9e4)}\r`),

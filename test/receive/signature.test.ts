@@ -217,20 +217,6 @@ describe('settings', () => {
     });
   });
 
-  it('sign a header’s octets, and what stands behind the body too', () => {
-    const template: TemplatePart[] = [
-      { kind: 'body' },
-      { kind: 'text', text: '|ü|' },
-      { kind: 'header', name: 'x' },
-      { kind: 'timestamp' },
-    ];
-    const signed = Buffer.concat([Buffer.from(`${BODY}|ü|`), Buffer.from([0xe9]), Buffer.from(`${NOW}`)]);
-    const hex = createHmac('sha256', SECRET).update(signed).digest('hex');
-    expect(verify(`t=${NOW}, v1=${hex}`, BODY, { headerOf: () => 'é' }, { template })).toMatchObject({
-      ok: true,
-    });
-  });
-
   it('bound the age both ways by the tolerance', () => {
     expect(verify(signedAt(NOW - 11), BODY, {}, { toleranceSeconds: 10 })).toMatchObject({ ok: false });
     expect(verify(signedAt(NOW - 9), BODY, {}, { toleranceSeconds: 10 })).toMatchObject({ ok: true });
@@ -238,15 +224,6 @@ describe('settings', () => {
 });
 
 describe('whatever the body', () => {
-  it('a signature made is the reference’s', () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 300 }), fc.uint8Array({ minLength: 16 }), (body, secret) => {
-        const signed = { body, headerOf: () => undefined };
-        expect(signatureOf(secret, `${NOW}`, signed, SETTINGS).toString('hex')).toBe(mac(NOW, body, secret));
-      }),
-    );
-  });
-
   const bodies = fc.uint8Array({ minLength: 1, maxLength: 300 });
 
   it('the right signature verifies it', () => {
@@ -298,50 +275,14 @@ describe('whatever the body', () => {
   });
 });
 
-/** RFC 4231, test cases 1, 3 and 6: a short key, a body of one byte repeated, a key longer than any block. The second has four bytes. */
-const CASES = [
-  {
-    key: '0b'.repeat(20),
-    data: '4869205468657265',
-    sha256: 'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7',
-    sha512:
-      '87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6b8a702038b274eaea3f4e4be9d914eeb61f1702e696c203a126854',
-  },
-  {
-    key: 'aa'.repeat(20),
-    data: 'dd'.repeat(50),
-    sha256: '773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe',
-    sha512:
-      'fa73b0089d56a284efb0f0756c890be9b1b5dbdd8ee81a3655f83e33b2279d39bf3e848279a722c806b485a47e67c807b946a337bee8942674278859e13292fb',
-  },
-  {
-    key: 'aa'.repeat(131),
-    data: '54657374205573696e67204c6172676572205468616e20426c6f636b2d53697a65204b6579202d2048617368204b6579204669727374',
-    sha256: '60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54',
-    sha512:
-      '80b24263c7c1a3ebb71493c1dd7be8b49b46d1f41b4aeec1121b013783f8f3526b56d037e05f2598bd0fd2215d6a1e5295e64f73f63f0aec8b915a985d786598',
-  },
-] as const;
-
-const bodyOnly = (algorithm: 'sha256' | 'sha384' | 'sha512') =>
-  ({ algorithm, template: [{ kind: 'body' }] }) as const;
-const unsaid = () => undefined;
-
 describe('a MAC', () => {
-  it.each(CASES)('is what RFC 4231 says of a key of $key.length digits', ({ key, data, sha256, sha512 }) => {
-    const [secret, body] = [Buffer.from(key, 'hex'), Buffer.from(data, 'hex')];
-    const delivery = { body, headerOf: unsaid };
-    expect(signatureOf(secret, '', delivery, bodyOnly('sha256')).toString('hex')).toBe(sha256);
-    expect(signatureOf(secret, '', delivery, bodyOnly('sha512')).toString('hex')).toBe(sha512);
-  });
-
   it.each(['sha256', 'sha384', 'sha512'] as const)(
     'of %s is none under a key that anyone could have',
     (algorithm) => {
       for (let bytes = 0; bytes < 16; bytes++) {
         const secret = new Uint8Array(bytes).fill(7);
-        const delivery = { body: Buffer.from('{}'), headerOf: unsaid };
-        expect(() => signatureOf(secret, '', delivery, bodyOnly(algorithm))).toThrow(`${bytes} bytes`);
+        const delivery = { body: Buffer.from('{}'), headerOf: () => undefined };
+        expect(() => signatureOf(secret, '', delivery, { ...SETTINGS, algorithm })).toThrow(`${bytes} bytes`);
       }
     },
   );

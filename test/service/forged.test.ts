@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
@@ -98,35 +98,22 @@ function truncated(text: string, key: Uint8Array): Uint8Array[] {
   return [...distinct.values()];
 }
 
-describe.each([
+test.each([
   ['utf8', 'correct-horse-battery-staple', Buffer.from('correct-horse-battery-staple')],
   ['hex', BYTES.toString('hex'), BYTES],
   ['base64', BYTES.toString('base64'), BYTES],
-] as const)('a secret in %s', (encoding, text, key) => {
-  test.each(['WEBHOOK_SECRETS', 'its file', 'a registration'])(
-    'from %s verifies what it signs, and no part of it does',
-    async (from) => {
-      const path = join(dir, 'secret');
-      if (from === 'its file') writeFileSync(path, `${text}\n`);
-      if (from === 'a registration') await keep(text);
-      const service = await start({
-        WEBHOOK_SECRET_ENCODING: encoding,
-        ...(from === 'WEBHOOK_SECRETS' ? { WEBHOOK_SECRETS: text } : {}),
-        ...(from === 'its file' ? { WEBHOOK_SECRETS_FILE: path } : {}),
-      });
-      expect(await deliver(service, key)).toBe(202);
-      const forged = truncated(text, key);
-      expect(forged.some(({ length }) => length === 0)).toBe(true);
-      const answers = new Set<number>();
-      for (const part of forged) answers.add(await deliver(service, part));
-      expect([...answers]).toEqual([401]);
-    },
-  );
+] as const)('a secret in %s verifies what it signs, and no part of it does', async (encoding, text, key) => {
+  await keep(text);
+  const service = await start({ WEBHOOK_SECRET_ENCODING: encoding });
+  expect(await deliver(service, key)).toBe(202);
+  const forged = truncated(text, key);
+  expect(forged.some(({ length }) => length === 0)).toBe(true);
+  const answers = new Set<number>();
+  for (const part of forged) answers.add(await deliver(service, part));
+  expect([...answers]).toEqual([401]);
 });
 
 test.each([
-  ['hex', 'whsec_c2VjcmV0LW9mLXRoZS1zYW5kYm94'],
-  ['hex', `${BYTES.toString('hex')}0`],
   ['hex', `${BYTES.toString('hex')} and more`],
   ['hex', BYTES.subarray(0, 15).toString('hex')],
   ['base64', 'whsec_c2VjcmV0LW9mLXRoZS1zYW5kYm94'],

@@ -36,7 +36,7 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
   const lease = { name: 'worker', owner: 'us', fence: 1 };
   const processes = {
     notify: (notice) => void told.push(`notify ${notice}`),
-    lookNow: () => undefined,
+    isAlone: false,
   } as Partial<WorkerLease> as WorkerLease;
   const waiting: { kind: Kind; reason: string }[] = [];
   const shared = {
@@ -89,23 +89,13 @@ it('what a process is asked for goes to its own backfill while it is the worker,
   const takenSince = () => told.splice(0);
   await backfill.refetch('vendor', ['v']);
   backfill.wake();
-  backfill.requestFullSync(['vendor'], 'operator');
-  backfill.requestFullSync(['policy'], 'operator');
-  await backfill.look(true);
-  await backfill.askForFullSync(['policy'], 'approval');
+  await backfill.requestFullSync(['vendor'], 'operator');
+  await backfill.requestFullSync(['policy'], 'approval');
   expect(takenSince()).toEqual([
-    'due',
-    'notify work',
-    'notify work',
-    'operator',
-    'notify work',
-    'operator',
-    'notify work',
-    'approval',
-    'notify work',
+    ...['due', 'notify work', 'notify work', 'operator', 'notify work', 'approval', 'notify work'],
   ]);
 
-  for (const taken of [['operator', 'vendor operator', 'policy operator', 'policy approval'], []]) {
+  for (const taken of [['vendor operator', 'policy approval'], []]) {
     const running = lead();
     await expect.poll(() => told.at(-1)).toBe('run');
     expect(takenSince()).toEqual(['start', 'run']);
@@ -114,18 +104,10 @@ it('what a process is asked for goes to its own backfill while it is the worker,
     backfill.pause();
     backfill.resume();
     backfill.wake();
-    await backfill.askForFullSync(['vendor'], 'approval');
-    backfill.requestFullSync(['vendor'], 'operator');
-    expect(takenSince()).toEqual([
-      'refetch',
-      'pause',
-      'resume',
-      'wake',
-      'vendor approval',
-      'vendor operator',
-    ]);
+    await backfill.requestFullSync(['vendor'], 'operator');
+    expect(takenSince()).toEqual(['refetch', 'pause', 'resume', 'wake', 'vendor operator']);
     await backfill.look(true);
-    expect(takenSince()).toEqual([...taken.slice(1), 'wake', 'report']);
+    expect(takenSince()).toEqual([...taken, 'wake', 'report']);
     end();
     await running;
     await clock.advance(5_000);

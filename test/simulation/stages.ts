@@ -263,13 +263,13 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
         return 'none';
       }
     },
-    requestFullSync: (kinds) => running?.backfill.requestFullSync(kinds, 'operator'),
+    requestFullSync: (kinds) => void running?.backfill.requestFullSync(kinds, 'operator').catch(onError),
     refetch: (kind, recordId) => void running?.backfill.refetch(kind, [recordId]).catch(onError),
     async approve({ kind, ids }) {
       const how = { untilWall: own.wall() + APPROVED_FOR_MS, eventsOnly: false };
       const approved = await store.approveDeletions(kind, digestOf(kind, ids), how, ownNow());
       if (approved === null || running === null) return;
-      await running.backfill.askForFullSync([kind], 'operator');
+      await running.backfill.requestFullSync([kind], 'operator');
     },
     async discard(event) {
       await store.dismissDelivery(event, ownNow(), timing);

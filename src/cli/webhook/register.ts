@@ -139,7 +139,7 @@ async function heldOf(steps: Steps, url: string): Promise<StoredRegistration | u
   return held;
 }
 
-/** `isNew`: not one that was there before, or that another command has just made. */
+/** `isNew`: not one that was there before. */
 interface Made {
   present: StoredRegistration;
   isNew: boolean;
@@ -162,7 +162,7 @@ async function make(steps: Steps, request: Request, always: boolean): Promise<Ma
   const question = isKnown ? `Register ${url} once more?` : `Register ${url}?`;
   // A script goes on with an address that answers nothing here: the compliance service may reach it.
   if (always || (await yes(asker, question, !isKnown && (isReached || !asker.isPerson)))) {
-    return await send(steps, request, fact, always || isKnown);
+    return await send(steps, request, fact);
   }
   if (held === undefined) throw isOpen ? outcomeUnknown() : new MirrorError('declined', 'nothing was sent');
   asker.say('Nothing was sent. If the compliance service no longer has it, register it with --yes.');
@@ -202,24 +202,14 @@ async function announce({ config, store, clock }: Steps): Promise<void> {
 }
 
 /**
- * Registers and stores the answer, unless another command has just done the same. The audit entry is written before the request. If
- * the outcome stays unknown, so does the entry's.
+ * Registers and stores the answer. The audit entry is written before the request. If the outcome stays unknown, so does the entry's.
  */
-async function send(steps: Steps, request: Request, fact: string, isAgain: boolean): Promise<Made> {
+async function send(steps: Steps, request: Request, fact: string): Promise<Made> {
   const { cli, asker, config, store, clock, key } = steps;
   const before = await store.listRegistrations();
   const client = commandClient(cli, config, store, { actor: ACTOR, needs: 'write' });
   await announce(steps);
-  // If several commands get here at once, one of them registers, and the others find what it has stored.
-  const isOurs = await store.writeFact(fact, ASKED);
-  if (!isAgain) {
-    const held = await heldOf(steps, request.url);
-    if (held !== undefined) {
-      if (isOurs) await store.writeFact(fact, '');
-      return { present: held, isNew: false };
-    }
-    if (!isOurs) throw outcomeUnknown();
-  }
+  await store.writeFact(fact, ASKED);
   // Without the query, which may hold a secret.
   const { origin, pathname } = new URL(request.url);
   const entry = { actor: ACTOR, action: 'register', outcome: AUDIT_ASKED, target: origin + pathname };
