@@ -5,8 +5,8 @@ import {
   type ObservedRequest,
   type RefusedRequest,
 } from '../compliance/client.ts';
+import type { TokenStore } from '../compliance/credentials.ts';
 import { credentialsFor } from '../compliance/credentials.ts';
-import type { TokenStore } from '../compliance/grant.ts';
 import type { Needs } from '../compliance/oauth.ts';
 import { momentOf, systemClock } from '../platform/clock.ts';
 import type { ComplianceSettings, Config } from '../platform/config.ts';

@@ -1,27 +1,16 @@
+import PQueue from 'p-queue';
 import type { Clock } from '../platform/clock.ts';
 
 /** Who asks: an operator's own request, the repair of one record, or a list scan over many. */
 export type Lane = 'person' | 'live' | 'scan';
-const LANES: readonly Lane[] = ['person', 'live', 'scan'];
 
 /** The setting's limit is per minute. */
 export const WINDOW_MS = 60_000;
-
-/** How many turns a lane gets while all lanes wait. A person waits for an answer, and a list scan is never urgent. */
-const LANE_WEIGHTS: Readonly<Record<Lane, number>> = { person: 4, live: 2, scan: 1 };
 
 /** The part of the window that list scans leave free. Otherwise a repair would wait a minute behind a list scan's burst. */
 const KEPT_FROM_SCANS = 1 / 4;
 /** The part that repairs and list scans together leave free. */
 const KEPT_FOR_PERSONS = 1 / 10;
-
-/** The permission to send one request. Exactly one of its functions must be called, however the request ends. */
-export interface Ticket {
-  /** The request has reached the service by now, or never will. Its place is free in 60 s. */
-  arrived(): void;
-  /** Nothing was sent. Its place is free at once. */
-  unused(): void;
-}
 
 export interface BudgetState {
   limit: number;
@@ -31,15 +20,25 @@ export interface BudgetState {
   pausedForMs: number;
 }
 
-export type Budget = Pick<ReturnType<typeof createBudget>, 'take' | 'pauseUntil' | 'left'>;
+export type Budget = Pick<ReturnType<typeof createBudget>, 'run' | 'pauseUntil' | 'left'>;
+
+/** Requests pass it one after another, each as soon as there is room. */
+interface Gate {
+  queue: PQueue;
+  hasRoom: () => boolean;
+}
+
+interface Place {
+  lane: Lane;
+  isTaken: boolean;
+}
 
 /**
- * An upper bound on requests in ANY 60 s, as the service counts them. A request takes a place before it is sent and keeps it until
- * 60 s after its answer, because the time of its arrival cannot be known. Refused: a token bucket or a log of sending times. With
- * those, a slow request and a later burst could arrive within 60 s.
+ * An upper bound on requests in ANY 60 s, as the service counts them: a request takes a place before it is sent and keeps it until
+ * 60 s after its end, because the time of its arrival cannot be known. Within the window bursts are allowed.
  *
- * Within the window bursts are allowed. A lane is first come, first served. Waiting lanes share the places by weight (stride
- * scheduling: the lane whose turn is earliest goes, and each turn moves it on by 1 / weight), so that none starves.
+ * Requests that wait go in turn: one of those that list scans ask for, one repair, and one of a person for each of these, so none
+ * starves. Refused: p-queue's own `interval`, which goes by the wall clock. Where that is set back by an hour, nothing is sent for an hour.
  */
 export function createBudget({
   requestsPerMinute: limit,
@@ -48,103 +47,58 @@ export function createBudget({
   requestsPerMinute: number;
   clock: Clock;
 }) {
-  const scanLimit = limit - Math.floor(limit * KEPT_FROM_SCANS);
-  const automaticLimit = limit - Math.floor(limit * KEPT_FOR_PERSONS);
-
-  const queues: Record<Lane, ((ticket: Ticket) => void)[]> = { person: [], live: [], scan: [] };
   const used: Record<Lane, number> = { person: 0, live: 0, scan: 0 };
-  const turns: Record<Lane, number> = { person: 0, live: 0, scan: 0 };
-  /** Requests known to have arrived, oldest first. */
-  const arrivals: { lane: Lane; at: number }[] = [];
-  let turn = 0;
+  /** Requests that have ended, oldest first. */
+  const ended: { lane: Lane; at: number }[] = [];
   let pausedUntil = Number.NEGATIVE_INFINITY;
-  let alarm: AbortController | null = null;
 
   const inUse = () => used.person + used.live + used.scan;
+  const upTo = (part: number) => limit - Math.floor(limit * part);
+  const gate = (hasRoom: () => boolean): Gate => ({ queue: new PQueue({ concurrency: 1 }), hasRoom });
+  const all = gate(() => inUse() < limit && clock.steady() >= pausedUntil);
+  const automatic = gate(() => used.live + used.scan < upTo(KEPT_FOR_PERSONS));
+  const gates: Record<Lane, readonly Gate[]> = {
+    person: [gate(() => true), all],
+    live: [gate(() => true), automatic, all],
+    scan: [gate(() => used.scan < upTo(KEPT_FROM_SCANS)), automatic, all],
+  };
 
-  function forget(now: number): void {
+  function forget(): void {
     // Strictly older, because the steady clock is rounded to whole milliseconds.
-    while (arrivals[0] !== undefined && now - arrivals[0].at > WINDOW_MS) used[arrivals.shift()!.lane]--;
+    while (ended[0] !== undefined && clock.steady() - ended[0].at > WINDOW_MS) used[ended.shift()!.lane]--;
   }
 
-  function hasRoom(lane: Lane): boolean {
-    if (inUse() >= limit) return false;
-    if (lane === 'person') return true;
-    if (used.live + used.scan >= automaticLimit) return false;
-    return lane === 'live' || used.scan < scanLimit;
-  }
-
-  function nextLane(): Lane | null {
-    let next: Lane | null = null;
-    for (const lane of LANES) {
-      if (queues[lane].length === 0 || !hasRoom(lane)) continue;
-      if (next === null || turns[lane] < turns[next]) next = lane;
+  /** A gate is held until the next one is passed. So of each lane one request waits for what is shared. */
+  async function pass([first, ...others]: readonly Gate[], place: Place, signal: AbortSignal): Promise<void> {
+    if (first === undefined) {
+      used[place.lane] += 1;
+      place.isTaken = true;
+      return;
     }
-    return next;
-  }
-
-  /** Hands out all free places. If requests still wait, sets an alarm for the next time that a place or the pause ends. */
-  function advance(): void {
-    alarm?.abort();
-    alarm = null;
-    const now = clock.steady();
-    forget(now);
-    if (now >= pausedUntil) {
-      for (let lane = nextLane(); lane !== null; lane = nextLane()) {
-        turn = turns[lane];
-        turns[lane] += 1 / LANE_WEIGHTS[lane];
-        used[lane]++;
-        queues[lane].shift()!(ticketFor(lane));
+    const wait = async () => {
+      for (forget(); !first.hasRoom(); forget()) {
+        const now = clock.steady();
+        const freeIn = ended[0] === undefined ? WINDOW_MS : ended[0].at + WINDOW_MS + 1 - now;
+        await clock.sleep(now < pausedUntil ? pausedUntil - now : freeIn, signal);
+        if (signal.aborted) break;
       }
-    }
-    if (LANES.every((lane) => queues[lane].length === 0)) return;
-    const wakeInMs = now < pausedUntil ? pausedUntil - now : untilNextForgotten(now);
-    if (wakeInMs === null) return;
-    const own = new AbortController();
-    alarm = own;
-    void clock.sleep(wakeInMs, own.signal).then(() => {
-      if (alarm === own) advance();
-    });
-  }
-
-  function untilNextForgotten(now: number): number | null {
-    return arrivals[0] === undefined ? null : arrivals[0].at + WINDOW_MS + 1 - now;
-  }
-
-  function ticketFor(lane: Lane): Ticket {
-    let open = true;
-    const close = (act: () => void) => () => {
-      if (!open) return;
-      open = false;
-      act();
-      advance();
+      signal.throwIfAborted();
+      await pass(others, place, signal);
     };
-    return {
-      arrived: close(() => arrivals.push({ lane, at: clock.steady() })),
-      unused: close(() => used[lane]--),
-    };
+    await first.queue.add(wait, { signal });
   }
 
   return {
-    /** Resolves when a request may leave; rejects with the signal's reason when that aborts first. */
-    take(lane: Lane, signal: AbortSignal): Promise<Ticket> {
-      if (signal.aborted) return Promise.reject(signal.reason);
-      const { promise, resolve, reject } = Promise.withResolvers<Ticket>();
-      const leave = () => {
-        queues[lane] = queues[lane].filter((other) => other !== waiter);
-        reject(signal.reason);
-        advance();
-      };
-      const waiter = (ticket: Ticket) => {
-        signal.removeEventListener('abort', leave);
-        resolve(ticket);
-      };
-      signal.addEventListener('abort', leave, { once: true });
-      // A lane that was idle does not save up turns.
-      if (queues[lane].length === 0) turns[lane] = Math.max(turns[lane], turn);
-      queues[lane].push(waiter);
-      advance();
-      return promise;
+    /** Sends a request as soon as it may leave. Rejects with the signal's reason when that aborts before. */
+    async run<T>(lane: Lane, signal: AbortSignal, send: () => Promise<T>): Promise<T> {
+      const place = { lane, isTaken: false };
+      try {
+        await pass(gates[lane], place, signal);
+        return await send();
+      } finally {
+        // Also if it was aborted just then.
+        if (place.isTaken) ended.push({ lane, at: clock.steady() });
+      }
     },
 
     /** No request is sent before this time of the steady clock. The latest pause counts. */
@@ -155,22 +109,21 @@ export function createBudget({
     /** Counts requests of a process before this one, the last at `steadyMs`, as requests of list scans, which most of them were. */
     alreadySent(requests: number, steadyMs: number): void {
       used.scan += requests;
-      arrivals.push(...Array.from({ length: requests }, () => ({ lane: 'scan' as const, at: steadyMs })));
+      ended.push(...Array.from({ length: requests }, () => ({ lane: 'scan' as const, at: steadyMs })));
     },
 
     /** Requests in the window now. */
     inUse(): number {
-      forget(clock.steady());
+      forget();
       return inUse();
     },
 
     left(): BudgetState {
-      const now = clock.steady();
-      forget(now);
+      forget();
       return {
         limit,
         left: Math.max(0, limit - inUse()),
-        pausedForMs: Math.max(0, pausedUntil - now),
+        pausedForMs: Math.max(0, pausedUntil - clock.steady()),
       };
     },
   };

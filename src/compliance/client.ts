@@ -1,8 +1,14 @@
 import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
-import type { Budget, Lane, Ticket } from './budget.ts';
+import type { Budget, Lane } from './budget.ts';
 import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
-import { isRefusal, UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import {
+  isNotTaken,
+  isRefusal,
+  UnaddressableError,
+  UpstreamError,
+  type UpstreamErrorKind,
+} from './errors.ts';
 import { clockSkewMs, type Expectation, judge } from './gate.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
 import { firstPageOf } from './paging.ts';
@@ -102,6 +108,10 @@ export interface ClientOptions {
   credentials: Credentials;
   budget: Budget;
   clock: Clock;
+  /** The page size to begin with, in place of the setting. */
+  pageSize?: number | undefined;
+  /** Called when a smaller one had to be found. */
+  onPageSize?: (size: number) => Promise<unknown>;
   /** Called for each request that was sent, when it has ended. Must not throw. */
   observe?: (request: ObservedRequest) => void;
   /** Called for each final 401 and 403 of the API, before its error is thrown. Must not reject. */
@@ -133,7 +143,7 @@ export function createClient(options: ClientOptions) {
   const send = createSender(options);
   const idOf = (kind: Kind) => (object: JsonObject) => recordIdIn(object, kind, pointers);
   /** The largest page size that the service takes, as far as it has been tried. */
-  let { pageSize } = settings.paging;
+  let pageSize = options.pageSize ?? settings.paging.pageSize;
   let areAllRefused = false;
 
   /** Halves a page size that is refused, until one is taken. Only where a list begins: a change during a list scan would move the pages. */
@@ -142,11 +152,13 @@ export function createClient(options: ClientOptions) {
     for (let size = pageSize; size >= 1; size = Math.floor(size / 2)) {
       try {
         const answer = await ask(size);
+        if (size !== pageSize) await options.onPageSize?.(size);
         [pageSize, areAllRefused] = [size, false];
         return answer;
       } catch (error) {
         refusal ??= error;
-        if (!mayHalve || areAllRefused || !refusesPageSize(error)) throw refusal;
+        const isRefused = error instanceof UpstreamError && isNotTaken(error);
+        if (!mayHalve || areAllRefused || !isRefused) throw refusal;
       }
     }
     areAllRefused = true;
@@ -257,29 +269,20 @@ function createSender(options: ClientOptions) {
     }
   }
 
-  async function authorize(request: CallOptions, ticket: Ticket): Promise<string> {
-    try {
-      const authorization = await obeying(credentials.authorization(request.signal));
-      await request.onSend?.();
-      request.signal.throwIfAborted();
-      return authorization;
-    } catch (error) {
-      ticket.unused();
-      throw error;
-    }
-  }
-
   return async function send<T>(
     request: Expectation<T> & CallOptions,
     isSecond = false,
   ): Promise<Exchanged<T>> {
     const { method, path, signal, body = null } = request;
     const url = urlFor(settings.baseUrl, path);
-    const ticket = await budget.take(request.lane, signal);
-    const authorization = await authorize(request, ticket);
-    const began = momentOf(clock);
-    const reply = await exchange(url, { method, authorization, body }, settings.timeoutMs, signal);
-    ticket.arrived();
+    const { authorization, began, reply } = await budget.run(request.lane, signal, async () => {
+      const authorization = await obeying(credentials.authorization(signal));
+      await request.onSend?.();
+      signal.throwIfAborted();
+      const began = momentOf(clock);
+      const reply = await exchange(url, { method, authorization, body }, settings.timeoutMs, signal);
+      return { authorization, began, reply };
+    });
     const ended = momentOf(clock);
 
     const verdict = judge(request, reply, { auth: settings.auth, authorization, wallMs: ended.wall });
@@ -311,9 +314,18 @@ function createSender(options: ClientOptions) {
   };
 }
 
-/** What a service answers to a page size that it does not take. */
-export const refusesPageSize = (error: unknown): boolean =>
-  error instanceof UpstreamError && [400, 413, 422].includes(error.status ?? 0);
+/** For one look whether an API answers. */
+const LOOK_TIMEOUT_MS = 10_000;
+
+/** Asks for a list without credentials, which an API refuses in its own way. What came instead of its list; null: the list. */
+export async function lookForApi(base: URL, signal: AbortSignal): Promise<UpstreamError | null> {
+  const path = COLLECTIONS.policy;
+  const asked = { method: 'GET', body: null } as const;
+  const reply = await exchange(urlFor(base, path), asked, LOOK_TIMEOUT_MS, signal);
+  const expected = { method: 'GET', path, isSuccess: isOk, read: () => null } as const;
+  const verdict = judge(expected, reply, { auth: 'api_key', authorization: null, wallMs: Date.now() });
+  return verdict instanceof UpstreamError ? verdict : null;
+}
 
 const ago = ({ wall, steady }: Moment, ms: number): Moment => ({ wall: wall - ms, steady: steady - ms });
 

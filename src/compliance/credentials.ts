@@ -1,26 +1,53 @@
-import { scryptSync } from 'node:crypto';
-import { momentOf } from '../platform/clock.ts';
+import { randomUUID, scryptSync } from 'node:crypto';
+import { type Clock, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
-import { UsageError } from '../platform/errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
+import type { OperatorStore, StoredTokens } from '../store/store.ts';
 import type { Credentials } from './client.ts';
-import { type CredentialsOptions, createOneAtATime, grantCredentials } from './grant.ts';
+import { UpstreamError } from './errors.ts';
 import {
   createTokenEndpoint,
+  GRANT,
   GrantRefused,
+  isAboutGrant,
+  isReadOnly,
+  type Needs,
   needsRenewal,
+  openTokens,
   scopesFor,
   scopesOf,
+  sealTokens,
   type TokenEndpoint,
   type Tokens,
 } from './oauth.ts';
+
+/** The store's verbs for tokens. */
+export type TokenStore = Pick<
+  OperatorStore,
+  'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens' | 'audit'
+>;
+
+interface CredentialsOptions {
+  settings: ComplianceSettings;
+  store: TokenStore;
+  /** CREDENTIALS_KEY. Set if tokens are stored. Called each time, because the key's file may change. */
+  key: () => Uint8Array | null;
+  clock: Clock;
+  /** Who asks, for the audit: `service`, or the command. */
+  actor: string;
+  /** `write` for POSTs. */
+  needs: Needs;
+}
 
 /** The credentials that COMPLIANCE_AUTH names. The configuration has checked that their settings are set. */
 export function credentialsFor(options: CredentialsOptions): Credentials {
   const { settings } = options;
   if (settings.auth === 'api_key') return apiKeyCredentials(settings.apiKey!);
   const endpoint = createTokenEndpoint(options);
-  if (settings.auth === 'oauth') return grantCredentials(options, endpoint);
-  return serviceAccountCredentials(options, endpoint);
+  return tokenCredentials(
+    options,
+    settings.auth === 'oauth' ? personsGrant(options, endpoint) : serviceAccount(options, endpoint),
+  );
 }
 
 /** A static key. It is read at every request, so that a changed file takes effect without a restart. */
@@ -43,48 +70,209 @@ export function apiKeyCredentials(apiKey: (again?: 'again') => string): Credenti
   };
 }
 
-/** A service account's token, got with the client's secret. Not stored: a new one costs one request, and old ones stay valid. */
-function serviceAccountCredentials(options: CredentialsOptions, endpoint: TokenEndpoint): Credentials {
-  const { settings, store, clock, actor } = options;
-  const scopes = scopesFor(settings.scopes, options.needs);
-  const oneAtATime = createOneAtATime();
-  let tokens: Tokens | null = null;
+// ─── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  async function obtain(signal: AbortSignal): Promise<Tokens> {
-    const entry = { actor, action: 'token_grant', target: 'service_account' };
-    try {
-      tokens = await endpoint.clientCredentials(scopes, signal);
-      await store.audit({ ...entry, outcome: 'ok' }, momentOf(clock));
-      return tokens;
-    } catch (error) {
-      if (error instanceof GrantRefused)
-        await store.audit({ ...entry, outcome: error.reason }, momentOf(clock));
-      throw error;
+interface TokenSource {
+  /** The tokens there are; null: none. Throws UpstreamError `unauthorized` if only a person can help. */
+  current: () => Promise<Tokens | null>;
+  /** Others in place of those that are at their end, or whose access token was `rejected`. */
+  renew: (rejected: string | null, signal: AbortSignal) => Promise<Tokens>;
+  /** They can only be replaced by a person. */
+  isFinal: (tokens: Tokens) => boolean;
+}
+
+/** One renewal at a time in this process. If it is refused, all that wait get the refusal. If it was aborted by its own caller, the next one begins another. */
+function tokenCredentials({ settings, clock, needs }: CredentialsOptions, source: TokenSource): Credentials {
+  let renewal: Promise<Tokens> | null = null;
+
+  async function usable(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
+    for (;;) {
+      const tokens = await source.current();
+      if (tokens !== null && isUsable(tokens, rejected, clock)) return tokens;
+      if (renewal === null) {
+        renewal = source.renew(rejected, signal).finally(() => {
+          renewal = null;
+        });
+        return await renewal;
+      }
+      await renewal.catch((error: unknown) => {
+        if (error instanceof MirrorError) throw error;
+      });
     }
   }
 
   return {
     async authorization(signal) {
-      const isGood = () => tokens !== null && !needsRenewal(tokens, clock.wall());
-      const usable = await oneAtATime(
-        async () => (isGood() ? tokens : null),
-        () => obtain(signal),
-      );
-      return `Bearer ${usable.accessToken}`;
+      const tokens = await usable(null, signal);
+      if (settings.auth === 'oauth' && needs === 'write' && isReadOnly(tokens)) {
+        throw new UpstreamError('forbidden', 'the sign-in was for reading only, and this writes', {
+          remedy: 'Run `compliance-mirror login --write` first.',
+        });
+      }
+      return `Bearer ${tokens.accessToken}`;
     },
 
-    async renew(_signal, rejected) {
-      // Another request may have got a new token meanwhile.
-      if (rejected === `Bearer ${tokens?.accessToken}`) tokens = null;
+    async renew(signal, rejected) {
+      const token = rejected.replace(/^Bearer /, '');
+      const tokens = await source.current();
+      // Then there is nothing to try, and the 401 itself is the better message.
+      if (tokens !== null && source.isFinal(tokens) && tokens.accessToken === token) return false;
+      await usable(token, signal);
       return true;
     },
 
-    standing: async () => ({
-      expiresWall: tokens?.expiresWall ?? null,
-      refusal: null,
-      scopes: tokens === null ? null : scopesOf(tokens),
-    }),
+    async standing() {
+      try {
+        const tokens = await source.current();
+        const scopes = tokens === null ? null : scopesOf(tokens);
+        return { expiresWall: tokens?.expiresWall ?? null, refusal: null, scopes };
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        return { expiresWall: null, refusal: error.message, scopes: null };
+      }
+    },
   };
+}
+
+const isUsable = (tokens: Tokens, rejected: string | null, clock: Clock): boolean =>
+  !needsRenewal(tokens, clock.wall()) && tokens.accessToken !== rejected;
+
+/** A service account's token, got with the client's secret. Not stored: a new one costs one request, and old ones stay valid. */
+function serviceAccount(options: CredentialsOptions, endpoint: TokenEndpoint): TokenSource {
+  const { settings, store, clock, actor, needs } = options;
+  let tokens: Tokens | null = null;
+  const audit = (outcome: string) =>
+    store.audit({ actor, action: 'token_grant', target: 'service_account', outcome }, momentOf(clock));
+
+  return {
+    current: async () => tokens,
+    isFinal: () => false,
+    async renew(_rejected, signal) {
+      try {
+        tokens = await endpoint.clientCredentials(scopesFor(settings.scopes, needs), signal);
+      } catch (error) {
+        if (error instanceof GrantRefused) await audit(error.reason);
+        throw error;
+      }
+      await audit('ok');
+      return tokens;
+    },
+  };
+}
+
+/** Time for the two writes of a renewal, besides its request. */
+const LEASE_MARGIN_MS = 5_000;
+/** How often a process checks whether another process has finished a renewal. */
+const LOOK_EVERY_MS = 100;
+
+const SIGN_IN = 'run `compliance-mirror login`';
+
+/**
+ * A person's grant, as `login` stored it. The row is read at every request, so that a sign-in or a renewal by another process
+ * counts at once. A renewal takes a lease: most servers void a refresh token with its first use, so two processes that used
+ * the same one would lose the grant.
+ */
+function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): TokenSource {
+  const { settings, store, clock, actor } = options;
+  const owner = `${process.pid}-${randomUUID()}`;
+  const leaseMs = settings.timeoutMs + LEASE_MARGIN_MS;
+  const now = () => momentOf(clock);
+  let opened: { sealed: string; tokens: Tokens } | null = null;
+  /** The last renewed tokens. The refresh token of the stored `version` is used up, also if the database could not save them. */
+  let latest: { version: number; tokens: Tokens } | null = null;
+
+  function open(row: StoredTokens): Tokens {
+    if (row.refusal !== null) throw consentNeeded(row.refusal);
+    if (opened?.sealed !== row.sealed) {
+      opened = { sealed: row.sealed, tokens: opening(() => openTokens(options.key()!, row.sealed)) };
+    }
+    return opened.tokens;
+  }
+
+  async function current(): Promise<Tokens> {
+    const row = await store.readTokens(GRANT);
+    if (row === null) throw unauthorized(`nobody has signed in to the compliance service yet: ${SIGN_IN}`);
+    try {
+      return open(row);
+    } catch (error) {
+      // The row may be encrypted with a new key that this process has not read yet. The tokens in memory are still good.
+      if (row.refusal === null && opened !== null && isUsable(opened.tokens, null, clock))
+        return opened.tokens;
+      throw error;
+    }
+  }
+
+  async function renew(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
+    for (;;) {
+      signal.throwIfAborted();
+      const row = await store.leaseTokens(GRANT, owner, leaseMs, now());
+      if (row === null) {
+        await clock.sleep(LOOK_EVERY_MS, signal);
+        continue;
+      }
+      try {
+        const tokens = open(row);
+        const done = isUsable(tokens, rejected, clock) ? tokens : await refresh(row, tokens, signal);
+        if (done !== null) return done;
+      } finally {
+        await store.releaseTokens(GRANT, owner);
+      }
+    }
+  }
+
+  /** Null: what is stored by now decides. */
+  async function refresh(row: StoredTokens, tokens: Tokens, signal: AbortSignal): Promise<Tokens | null> {
+    const { refreshToken } = tokens;
+    if (refreshToken === null) {
+      throw consentNeeded('the access token is no longer good, and there is no refresh token');
+    }
+    const entry = { actor, action: 'token_refresh', target: GRANT };
+    try {
+      const isKept = latest?.version === row.version;
+      const fresh = isKept ? latest!.tokens : await endpoint.refresh({ ...tokens, refreshToken }, signal);
+      latest = { version: row.version, tokens: fresh };
+      const sealed = sealTokens(options.key()!, fresh);
+      const isSaved = await store.saveTokens(GRANT, sealed, row.version, { ...entry, outcome: 'ok' }, now());
+      return isSaved ? fresh : null;
+    } catch (error) {
+      if (!(error instanceof GrantRefused)) throw error;
+      const refused = { ...entry, outcome: error.reason };
+      if (!isAboutGrant(error.reason)) {
+        await store.audit(refused, now());
+        throw error;
+      }
+      // Saved, because another try would be refused too. The next sign-in clears it.
+      await store.refuseTokens(GRANT, error.reason, row.version, refused, now());
+      return null;
+    }
+  }
+
+  return { current, renew, isFinal: (tokens) => tokens.refreshToken === null };
+}
+
+const consentNeeded = (reason: string): UpstreamError =>
+  unauthorized(`consent to the compliance service is needed again (${reason}): ${SIGN_IN}`);
+
+function unauthorized(message: string, because: { remedy?: string; cause?: unknown } = {}): UpstreamError {
+  return new UpstreamError('unauthorized', message, {
+    remedy:
+      'Sign in with `compliance-mirror login`: the running service uses it with its next request, and nothing is deleted meanwhile.',
+    ...because,
+  });
+}
+
+/** Turns a wrong CREDENTIALS_KEY into rejected credentials, which do not stop the service. */
+function opening<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof MirrorError)) throw error;
+    throw unauthorized(`${error.message}: correct CREDENTIALS_KEY, or ${SIGN_IN}`, {
+      remedy:
+        'Set CREDENTIALS_KEY to the key the tokens were stored with, or sign in again; nothing is deleted meanwhile.',
+      cause: error,
+    });
+  }
 }
 
 const PRINT_BYTES = 16;

@@ -47,8 +47,8 @@ interface Value<T> {
 /** What was sent, as far as its answer is judged by it. */
 interface Request {
   auth: ComplianceSettings['auth'];
-  /** The header. It is removed from an answer that echoes it. */
-  authorization: string;
+  /** The header. It is removed from an answer that echoes it. Null: none was sent. */
+  authorization: string | null;
   /** When the answer had been read. */
   wallMs: number;
 }
@@ -274,8 +274,9 @@ function textOf(body: Uint8Array): string {
 }
 
 /** The start of a body, for people. Credentials of `authorization` that the answer echoes are removed. */
-function excerptOf(body: Uint8Array, authorization: string): string | null {
+function excerptOf(body: Uint8Array, authorization: string | null): string | null {
   if (body.length === 0) return null;
+  if (authorization === null) return new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES));
   const token = authorization.slice(authorization.indexOf(' ') + 1);
   // As it was sent, as some libraries write it in JSON, and as in a URL.
   const spellings = [...new Set([token, token.replaceAll('/', '\\/'), encodeURIComponent(token)])];

@@ -4,7 +4,7 @@ import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorDetails, type UpstreamErrorKind } from './errors.ts';
-import { jsonIn, waitIn } from './gate.ts';
+import { jsonIn, reportIn, waitIn } from './gate.ts';
 import { isObject } from './pointers.ts';
 import { openSecret, sealSecret } from './secrets.ts';
 import { type Answer, ExchangeFailure, exchange, urlFor } from './transport.ts';
@@ -161,14 +161,12 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
       const request = { method: 'POST', body: JSON.stringify(fields) };
       const reply = await exchange(addressOf('/oauth/token'), request, settings.timeoutMs, own.signal);
       if (reply instanceof ExchangeFailure && reply.kind === 'cancelled') throw signal.reason;
-      isRefused = !(reply instanceof ExchangeFailure) && reply.status >= 400 && reply.status < 500;
-      const answer = answerOf(reply, clock.wall());
-      try {
-        return tokensIn(answer, { ...context, nowWall: clock.wall() });
-      } catch (error) {
-        if (!(error instanceof MalformedAnswer)) throw error;
-        throw failed('malformed', error.message, {});
-      }
+      const tokens = tokensIn(answerOf(reply, clock.wall()), { ...context, nowWall: clock.wall() });
+      isRefused = false;
+      return tokens;
+    } catch (error) {
+      isRefused = error instanceof GrantRefused;
+      throw error instanceof MalformedAnswer ? failed('malformed', error.message, {}) : error;
     } finally {
       clearTimeout(grace);
       signal.removeEventListener('abort', leave);
@@ -240,7 +238,7 @@ function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
   const { status } = reply;
   const answer = jsonIn(reply.body);
   const isSuccess = status >= 200 && status < 300;
-  if (isSuccess && !(isObject(answer) && answer['error'])) return answer;
+  if (isSuccess && reportIn(answer, undefined) === null) return answer;
   const retryAfterMs = waitIn(reply, wallMs);
   const isLimited = status === 429 || (status === 403 && retryAfterMs !== null);
   if (isLimited || status >= 500)

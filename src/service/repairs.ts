@@ -43,6 +43,9 @@ export async function createRepairs(
     async create(over, from) {
       const address = settings.baseUrl.href;
       const budget = await createRememberedBudget({ ...options, store: over, address, requestsPerMinute });
+      // One that had to be found counts for this service and this setting only.
+      const asked = `${address} ${settings.paging.pageSize}`;
+      const [found, size] = (await over.readFact(PAGE_SIZE_FACT))?.split(' = ') ?? [];
       let skewMs: number | null = null;
       const client = createClient({
         settings,
@@ -50,6 +53,8 @@ export async function createRepairs(
         budget,
         clock,
         pointers: rules.pointers,
+        pageSize: found === asked ? Number(size) : undefined,
+        onPageSize: (taken) => over.writeFact(PAGE_SIZE_FACT, `${asked} = ${taken}`),
         observe: (request) => {
           if (request.dateHeaderSkewMs !== null) skewMs = request.dateHeaderSkewMs;
           telemetry.requested(request);
@@ -80,6 +85,9 @@ export async function createRepairs(
   });
   return { ...repairs, credentials, backfill, known: backfill.known, work: backfill.work };
 }
+
+/** The largest page size that the API takes, where that is less than the setting. */
+const PAGE_SIZE_FACT = 'page_size';
 
 /** As its first line: the file names all assessments that there are. */
 const COMPLETE_LINE = /^\uFEFF?#\s*complete\s*$/;

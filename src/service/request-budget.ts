@@ -1,4 +1,4 @@
-import { type Budget, createBudget, type Ticket } from '../compliance/budget.ts';
+import { createBudget, type Lane } from '../compliance/budget.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Store } from '../store/store.ts';
 
@@ -70,15 +70,11 @@ export async function createRememberedBudget({
   }
 
   return {
-    async take(...asked: Parameters<Budget['take']>): Promise<Ticket> {
-      const ticket = await budget.take(...asked);
-      try {
+    run<T>(lane: Lane, signal: AbortSignal, send: () => Promise<T>): Promise<T> {
+      return budget.run(lane, signal, async () => {
         while (!isNoted()) await note();
-        return ticket;
-      } catch (error) {
-        ticket.unused();
-        throw error;
-      }
+        return await send();
+      });
     },
     pauseUntil(steadyMs: number): void {
       budget.pauseUntil(steadyMs);

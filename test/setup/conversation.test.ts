@@ -210,7 +210,7 @@ describe('setting up against a compliance service', () => {
     await run(asker);
     expect(output).toContain('It takes an https URL');
     expect(output).toContain('gives no answer: ECONNREFUSED');
-    expect(output).toContain('answers 404');
+    expect(output).toContain('is not there: answered 404');
     expect(output).toContain('The service says: no such key');
     expect(output).not.toContain(KEY);
     expect([times(asker.asked, 'COMPLIANCE_BASE_URL'), times(asker.asked, 'COMPLIANCE_API_KEY')]).toEqual([

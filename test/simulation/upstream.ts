@@ -58,32 +58,28 @@ export function createUpstreamClient(options: {
     call: CallOptions,
     answer: (shownAt: number) => T,
   ): Promise<T & Timing> {
-    const ticket = await budget.take(call.lane satisfies Lane, call.signal);
-    try {
+    const { began, agedMs, shownAt, result, failure } = await budget.run(call.lane, call.signal, async () => {
       await call.onSend?.();
       call.signal.throwIfAborted();
-    } catch (error) {
-      ticket.unused();
-      throw error;
-    }
-    const began = moment();
-    const latency = latencyOf(name);
-    const servedAfter = Math.floor(latency * chance.draw(`served ${name}`));
-    let result: T | UpstreamError;
-    await clock.sleep(servedAfter, call.signal);
-    const agedMs = ageOf(name);
-    const fresh = world.now() - agedMs - stalenessOf(name);
-    const shownAt = Math.min(fresh, weather.laggingSince.get(kindOf(name)) ?? fresh);
-    try {
-      result = answer(shownAt);
-    } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      result = error;
-    }
-    const failure = failureOf(name, call.lane);
-    const slow = result instanceof UpstreamError ? 1 : Math.max(1, latency - servedAfter);
-    await clock.sleep(failure?.kind === 'timeout' ? settings.timeoutMs : slow, call.signal);
-    ticket.arrived();
+      const began = moment();
+      const latency = latencyOf(name);
+      const servedAfter = Math.floor(latency * chance.draw(`served ${name}`));
+      let result: T | UpstreamError;
+      await clock.sleep(servedAfter, call.signal);
+      const agedMs = ageOf(name);
+      const fresh = world.now() - agedMs - stalenessOf(name);
+      const shownAt = Math.min(fresh, weather.laggingSince.get(kindOf(name)) ?? fresh);
+      try {
+        result = answer(shownAt);
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        result = error;
+      }
+      const failure = failureOf(name, call.lane);
+      const slow = result instanceof UpstreamError ? 1 : Math.max(1, latency - servedAfter);
+      await clock.sleep(failure?.kind === 'timeout' ? settings.timeoutMs : slow, call.signal);
+      return { began, agedMs, shownAt, result, failure };
+    });
     if (call.signal.aborted) throw call.signal.reason;
     const outcome = failure ?? result;
     if (outcome instanceof UpstreamError) {

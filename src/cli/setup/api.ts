@@ -1,6 +1,6 @@
 import { idCandidatesIn } from '../../compliance/candidates.ts';
-import { COLLECTIONS, type ComplianceClient, type Page, refusesPageSize } from '../../compliance/client.ts';
-import { UpstreamError } from '../../compliance/errors.ts';
+import { COLLECTIONS, type ComplianceClient, lookForApi, type Page } from '../../compliance/client.ts';
+import { isNotTaken, UpstreamError, type UpstreamErrorKind } from '../../compliance/errors.ts';
 import type { ListedKind } from '../../compliance/kinds.ts';
 import { examinePaging, findingText, firstPageOf, type SeenPage } from '../../compliance/paging.ts';
 import {
@@ -10,7 +10,6 @@ import {
   recordIdIn,
 } from '../../compliance/pointers.ts';
 import { messageIn } from '../../compliance/registration.ts';
-import { ExchangeFailure, exchange, urlFor } from '../../compliance/transport.ts';
 import { count, kindPlural, sentenceCase } from '../../ops/words.ts';
 import { MirrorError, UsageError } from '../../platform/errors.ts';
 import { commandClient, complianceSettings } from '../client.ts';
@@ -74,31 +73,22 @@ async function settleAddress(talk: Talk): Promise<void> {
   }
 }
 
-/** For one look whether an API answers. */
-const PROBE_MS = 10_000;
+/** What came instead of an API, by the kind of its error. Of any other kind is only what an API answers to somebody unknown. */
+const NO_API: Partial<Record<UpstreamErrorKind, [what: string, remedy: string]>> = {
+  network: ['gives no answer', 'Check the host and the port, and that the service runs.'],
+  timeout: ['gives no answer', 'Check the host and the port, and that the service runs.'],
+  no_json: ['is a web page, not an API', 'Often the API has a host of its own.'],
+  unexpected_status: ['is not there', 'The API is somewhere else.'],
+  server: ['fails', 'Try again, or check the address.'],
+};
 
-/** Asks for a list without credentials, which an API refuses in its own way. */
 async function tryAddress({ signal }: Talk, base: URL): Promise<void> {
-  const answer = await exchange(
-    urlFor(base, COLLECTIONS.policy),
-    { method: 'GET', body: null },
-    PROBE_MS,
-    signal,
-  );
-  const bad = (what: string, remedy: string) =>
-    new MirrorError('no_api', `${base.href}${COLLECTIONS.policy} ${what}.`, { remedy });
-  if (answer instanceof ExchangeFailure) {
-    signal.throwIfAborted();
-    throw bad(
-      `gives no answer: ${answer.message}`,
-      'Check the host and the port, and that the service runs.',
-    );
-  }
-  const { status, headers } = answer;
-  const isPage = /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
-  if (status < 300 && isPage) throw bad('is a web page, not an API', 'Often the API has a host of its own.');
-  if ([404, 405, 410].includes(status)) throw bad(`answers ${status}`, 'The API is somewhere else.');
-  if (status >= 500) throw bad(`answers ${status}: the service fails`, 'Try again, or check the address.');
+  const failure = await lookForApi(base, signal);
+  signal.throwIfAborted();
+  const [what, remedy] = (failure !== null && !isNotTaken(failure) && NO_API[failure.kind]) || [];
+  if (what === undefined) return;
+  const said = failure!.message.replace(/^[^:]*: /, '');
+  throw new MirrorError('no_api', `${base.href}${COLLECTIONS.policy} ${what}: ${said}.`, { remedy });
 }
 
 const WAYS = [
@@ -177,7 +167,7 @@ async function readFirst(talk: Talk, read: ReadPage, kind: ListedKind): Promise<
       if (size !== pageSize) setFound(talk, 'COMPLIANCE_PAGE_SIZE', String(size));
       return page;
     } catch (error) {
-      if (!refusesPageSize(error)) throw error;
+      if (!(error instanceof UpstreamError && isNotTaken(error))) throw error;
       refusal ??= error;
     }
   }
