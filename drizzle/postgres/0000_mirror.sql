@@ -232,15 +232,6 @@ CREATE TABLE "counter" (
 	"value" bigint PRIMARY KEY NOT NULL
 );
 --> statement-breakpoint
-CREATE TABLE "traffic" (
-	"minute" timestamp with time zone NOT NULL,
-	"what" text COLLATE "C" NOT NULL,
-	"times" bigint NOT NULL,
-	"total_ms" bigint NOT NULL,
-	"max_ms" bigint NOT NULL,
-	CONSTRAINT "traffic_minute_what_pk" PRIMARY KEY("minute","what")
-);
---> statement-breakpoint
 CREATE TABLE "learned_pointers" (
 	"kind" text COLLATE "C" NOT NULL,
 	"path" text COLLATE "C" NOT NULL,

@@ -307,15 +307,6 @@ CREATE TABLE `tokens` (
 	`saved_at` text NOT NULL
 );
 --> statement-breakpoint
-CREATE TABLE `traffic` (
-	`minute` text NOT NULL,
-	`what` text NOT NULL,
-	`times` integer NOT NULL,
-	`total_ms` integer NOT NULL,
-	`max_ms` integer NOT NULL,
-	PRIMARY KEY(`minute`, `what`)
-);
---> statement-breakpoint
 CREATE TABLE `trimmed_events` (
 	`id` text PRIMARY KEY NOT NULL,
 	`content_hash` text NOT NULL,

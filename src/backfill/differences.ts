@@ -3,9 +3,9 @@ import type { Applied, Conclusion } from '../store/store.ts';
 /** What a full sync found different although no event had announced it. */
 export interface DifferencesReport {
   /** Upstream, not here. */
-  missing: number;
+  new: number;
   /** Here, not upstream. */
-  extra: number;
+  deleted_upstream: number;
   /** Here and upstream, unlike each other. */
   different: number;
   /** How many of these the full sync repaired itself. */
@@ -18,7 +18,7 @@ export interface DifferencesReport {
 
 export interface DifferencesExample {
   id: string;
-  what: 'missing' | 'extra' | 'different';
+  what: 'new' | 'deleted_upstream' | 'different';
   /** At most `FIELDS_MAX`. */
   fields: string[];
   repaired: boolean;
@@ -38,8 +38,8 @@ export type Differences = ReturnType<typeof createDifferences>;
 /** Counts differences. A change that an event had announced is none: the mirror knew that the record was unverified. */
 export function createDifferences() {
   const report: DifferencesReport = {
-    missing: 0,
-    extra: 0,
+    new: 0,
+    deleted_upstream: 0,
     different: 0,
     repaired: 0,
     fields: {},
@@ -67,21 +67,21 @@ export function createDifferences() {
       for (const { id, outcome, announced, differences } of applied) {
         // A refused read may be older than the row.
         if (announced || outcome === 'unchanged' || outcome === 'refused') continue;
-        const what = outcome === 'inserted' || outcome === 'revived' ? 'missing' : 'different';
-        // Of a missing record every field differs.
+        const what = outcome === 'inserted' || outcome === 'revived' ? 'new' : 'different';
+        // Of a new record every field differs.
         found({
           id,
           what,
-          fields: what === 'missing' ? [] : differences.map(shortName),
+          fields: what === 'new' ? [] : differences.map(shortName),
           repaired: outcome !== 'deferred',
         });
       }
     },
     concluded({ deleted, pending }: Conclusion): void {
       for (const { id, cause } of deleted) {
-        if (cause === 'absence') found({ id, what: 'extra', fields: [], repaired: true });
+        if (cause === 'absence') found({ id, what: 'deleted_upstream', fields: [], repaired: true });
       }
-      for (const id of pending) found({ id, what: 'extra', fields: [], repaired: false });
+      for (const id of pending) found({ id, what: 'deleted_upstream', fields: [], repaired: false });
     },
     // Object.fromEntries defines own properties: a field called __proto__ stays a name.
     report: (): DifferencesReport => ({ ...report, fields: Object.fromEntries(fields) }),

@@ -160,7 +160,7 @@ export function createFullSyncer(
     }
     const progress = run.shown;
     const differences = run.differences.report();
-    const hasDifferences = differences.missing + differences.extra + differences.different > 0;
+    const hasDifferences = differences.new + differences.deleted_upstream + differences.different > 0;
     const { number, agedMs } = run;
     const found = { progress, differences: { ...differences }, hasDifferences, number, agedMs };
     if (agedMs > timing.settleMs) {
@@ -386,7 +386,7 @@ export function createFullSyncer(
       }
       if (result.outcome === 'missing') {
         if (result.missing === 'pending')
-          run.differences.found({ id, what: 'extra', fields: [], repaired: false });
+          run.differences.found({ id, what: 'deleted_upstream', fields: [], repaired: false });
         return result.missing === 'first' ? 'missing' : 'settled';
       }
       if (!isAddressable(id)) return 'settled';

@@ -41,8 +41,11 @@ export function problemsCommand(cli: Cli): Command {
           writeShown(cli, problem);
           const script = `to ${verb} exactly this: problems ${verb} ${id} --digest ${problem.digest}`;
           if (digest === undefined) await confirm(cli, words.question, script);
-          await service.post(`problems/${id}/${verb}`, { digest: digest ?? problem.digest });
+          const body = { digest: digest ?? problem.digest };
+          const { full_sync } = await service.post<{ full_sync?: boolean }>(`problems/${id}/${verb}`, body);
           writeText(cli.out, words.done);
+          if (full_sync)
+            writeText(cli.out, 'A full sync was asked for: the kind is in sync once it has ended.');
         }),
       );
     problems.addCommand(command);

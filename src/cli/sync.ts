@@ -3,7 +3,7 @@ import { Argument, Command } from 'commander';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { idInPath } from '../ops/api/ids.ts';
 import type { Differences, Problem, Status } from '../ops/api/schemas.ts';
-import { count } from '../ops/words.ts';
+import { codeWords, count } from '../ops/words.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type ShownRecord, type SyncRunReport } from '../store/reports.ts';
 import { type Cli, writeRows, writeTable, writeText } from './cli.ts';
@@ -162,19 +162,17 @@ async function waitForRecords(
 }
 
 const countOf = (differences: Differences | null) =>
-  differences === null ? 0 : differences.missing + differences.extra + differences.different;
-
-const WHAT = { missing: 'new', extra: 'deleted upstream', different: 'different' } as const;
+  differences === null ? 0 : differences.new + differences.deleted_upstream + differences.different;
 
 function writeDifferences(cli: Cli, differences: Differences | null): void {
   if (countOf(differences) === 0) return;
-  const { missing, extra, different, repaired, examples } = differences!;
+  const { new: fresh, deleted_upstream, different, repaired, examples } = differences!;
   cli.out.write('\n');
-  const counted = `${missing} new, ${extra} deleted upstream, ${different} different; ${repaired} repaired`;
+  const counted = `${fresh} new, ${deleted_upstream} deleted upstream, ${different} different; ${repaired} repaired`;
   writeText(cli.out, `What no event had announced: ${counted}`);
   const rows = examples.map((one) => [
     one.id,
-    WHAT[one.what],
+    codeWords(one.what),
     one.fields.join(', '),
     one.repaired ? 'yes' : 'not yet',
   ]);

@@ -18,7 +18,7 @@ import { createPages } from './pages/app.tsx';
 import { problemPages, script, styleSheet } from './pages/layout.tsx';
 import { createSignIn } from './pages/sign-in.tsx';
 import { scrape } from './prometheus.ts';
-import { createSnapshots, type Snapshots } from './snapshot.ts';
+import { createSnapshots, type Snapshots } from './status.ts';
 
 /** Enough for every request body except the one that may hold many ids. */
 const MAX_BODY_BYTES = 32 * 1024;
@@ -84,12 +84,10 @@ export function createOps(
     if (c.req.method === 'POST') snapshots.forget();
   });
   app.openapi(routes.metrics, async (c) => {
+    const { metrics } = context;
     // The facts of this process cost nothing, so they are newer than the snapshot.
-    const snapshot = { ...(await snapshots.current()), live: context.facts() };
-    const { contentType } = context.metrics.registry;
-    return c.text(await scrape(context.metrics, snapshot), 200, {
-      'content-type': contentType,
-    });
+    const text = await scrape(metrics, await snapshots.current(), context.facts().upstream);
+    return c.text(text, 200, { 'content-type': metrics.registry.contentType });
   });
   app.openapi(routes.openapi, (c) => {
     const origin = context.publicUrl?.origin ?? new URL(c.req.url).origin;

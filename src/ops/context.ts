@@ -6,7 +6,7 @@ import type { OpsToken } from '../platform/config.ts';
 import type { LogLimit } from '../platform/log-limit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import type { ShownDelivery, TrafficReport } from '../store/reports.ts';
+import type { ShownDelivery } from '../store/reports.ts';
 import type { Now, ReportStore, RetryOutcome, Store } from '../store/store.ts';
 import type { Configuration, Diagnosis, RunningSyncRun, Status, Upstream } from './api/schemas.ts';
 import type { SessionStore } from './sessions.ts';
@@ -18,7 +18,6 @@ export type OpsStore = ReportStore &
     | 'resolveProblem'
     | 'approveDeletions'
     | 'keepRecords'
-    | 'pendingDeletions'
     | 'pendingOf'
     | 'epoch'
     | 'audit'
@@ -86,8 +85,6 @@ export interface OpsContext {
   diagnose(rejected: ShownDelivery): Promise<Diagnosis>;
   /** What the service runs with. `withSecrets`: with their fingerprints. */
   configuration(withSecrets: boolean): Promise<Configuration>;
-  /** Deliveries and lags from `since` (wall-clock milliseconds) until now. */
-  traffic(since: number): Promise<TrafficReport[]>;
   clock: Clock;
   /** Aborts when the service drains: requests that wait are answered, so that the listener can close. */
   signal: AbortSignal;

@@ -1,26 +1,27 @@
 import { KINDS } from '../compliance/kinds.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { StoreSummary } from '../store/reports.ts';
+import type { Upstream } from './api/schemas.ts';
 import { DATABASE, DATABASE_ID } from './problems.ts';
-import type { Snapshot } from './snapshot.ts';
+import type { Snapshot } from './status.ts';
 
 /** Sets the gauges when somebody scrapes, to the figures of the status page. */
-export async function scrape(metrics: Metrics, snapshot: Snapshot): Promise<string> {
-  const { upstream } = snapshot.live;
+export async function scrape(metrics: Metrics, snapshot: Snapshot, upstream: Upstream): Promise<string> {
   setVerdicts(metrics, snapshot);
   metrics.upstreamBudget.set(upstream.budget_per_minute);
   metrics.upstreamBudgetLeft.set(upstream.budget_left);
   metrics.upstreamFailures.set(upstream.consecutive_failures);
   if (upstream.skew_ms !== null) metrics.clockSkewSeconds.set(upstream.skew_ms / 1000);
   // While the database cannot be read, the gauges keep their values.
-  if (snapshot.summary !== null) setStored(metrics, snapshot.at, snapshot.summary);
+  if (snapshot.summary !== null) setStored(metrics, Date.parse(snapshot.status.at), snapshot.summary);
   return await metrics.registry.metrics();
 }
 
-function setVerdicts(metrics: Metrics, { kinds, problems, verdict, summary }: Snapshot): void {
+function setVerdicts(metrics: Metrics, { status, summary }: Snapshot): void {
+  const { kinds, problems, verdict } = status;
   metrics.verdict.reset();
   // Of kinds that could not be read the service's own is known.
-  const known = kinds.length > 0 ? kinds : KINDS.map((kind) => ({ kind, verdict: verdict.verdict }));
+  const known = kinds.length > 0 ? kinds : KINDS.map((kind) => ({ kind, verdict }));
   for (const each of known) metrics.verdict.set({ kind: each.kind, verdict: each.verdict }, 1);
   metrics.problemsOpen.reset();
   for (const { reason, count } of summary?.open_problems_by ?? [])

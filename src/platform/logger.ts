@@ -22,7 +22,7 @@ const ALLOWED_FIELDS: ReadonlySet<string> = new Set(
     'stage kind record_id event_id type seq outcome reason cause cause_id error err stack attempts count bytes',
     'duration_ms delay_ms left_ms version url host path setting target',
     'sync_run_id pages seen total records_per_second budget_left inserted updated deleted unchanged',
-    'differences missing extra different repaired',
+    'differences new deleted_upstream different repaired',
   ].flatMap((line) => line.split(' ')),
 );
 

@@ -6,7 +6,7 @@ import { createOps } from '../ops/app.ts';
 import type { LiveFacts, OpsActions, OpsContext, RetriedDelivery } from '../ops/context.ts';
 import { explained } from '../ops/problems.ts';
 import { sessionsInMemory } from '../ops/sessions.ts';
-import { createSnapshots } from '../ops/snapshot.ts';
+import { createSnapshots } from '../ops/status.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../ops/tokens.ts';
 import { tenth } from '../ops/words.ts';
 import { momentOf } from '../platform/clock.ts';
@@ -23,7 +23,6 @@ import type { Base } from './opening.ts';
 import type { Repairs } from './repairs.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { ServiceState } from './state.ts';
-import type { Telemetry } from './telemetry.ts';
 import type { WorkerLease } from './worker-lease.ts';
 
 interface OperatorsOptions extends Base {
@@ -31,7 +30,6 @@ interface OperatorsOptions extends Base {
   repairs: Repairs;
   lease: WorkerLease;
   secrets: Pick<SigningSecrets, 'keys' | 'facts'>;
-  telemetry: Pick<Telemetry, 'traffic'>;
   watch: Pick<DeliveryWatch, 'unkeptSince'>;
   /** The address at which operators reach their listener. */
   operatorsUrl: string;
@@ -45,7 +43,7 @@ export type Operators = ReturnType<typeof createOperators>;
 
 /** Makes the app of the operators' listener. The app imports no stage, so what operators may see and do is passed to it. */
 export function createOperators(options: OperatorsOptions) {
-  const { config, addresses, store, clock, metrics, logger, lines, telemetry, lease } = options;
+  const { config, addresses, store, clock, metrics, logger, lines, lease } = options;
   const made = config.ops.tokens.length > 0 ? null : madeToken(config, options.operatorsUrl);
   const context: OpsContext = {
     addresses,
@@ -53,7 +51,6 @@ export function createOperators(options: OperatorsOptions) {
     actions: operatorsActions(options),
     sessionStore: lease.isAlone ? sessionsInMemory() : store,
     facts: () => liveFacts(options),
-    traffic: telemetry.traffic.since,
     configuration: createConfiguration({ ...options, facts: () => liveFacts(options) }),
     diagnose: (rejected) => diagnosisOf(options, rejected),
     tokens: made === null ? () => config.ops.tokens : () => made.tokens,
@@ -72,7 +69,7 @@ export function createOperators(options: OperatorsOptions) {
     notices: {
       to: notifyAddress(options),
       async look() {
-        const { problems, kinds } = await snapshots.current();
+        const { problems, kinds } = (await snapshots.current()).status;
         return { problems, verdicts: verdictsOf(kinds) };
       },
       async show(id: number) {

@@ -121,10 +121,7 @@ async function build(base: Base, secrets: SigningSecrets, { listeners }: Place, 
     pointers: rules.pointers,
     isSecretAwaited: secrets.isAwaited,
     settings: { ...config.webhook, secrets: secrets.keys },
-    onDelivery: (outcome, reason, address) => {
-      telemetry.answered(outcome, reason);
-      watch.onDelivery(outcome, reason, address);
-    },
+    onDelivery: watch.onDelivery,
     onRejectedTimestamp: watch.onRejectedTimestamp,
     onUnkept: watch.onUnkept,
     onSecretUsed: secrets.used,
@@ -172,7 +169,6 @@ function start({ listeners, fail }: Place, built: Built, signal: AbortSignal): P
   }
   async function beat(): Promise<void> {
     await state.beat();
-    await built.telemetry.traffic.flush();
     await built.watch.check();
   }
   async function look(isNotified: boolean): Promise<void> {
@@ -207,7 +203,7 @@ function start({ listeners, fail }: Place, built: Built, signal: AbortSignal): P
 /** Stops in the order in which data flows: receiving, the work, the operators' listener, the database. */
 async function stop(
   { listeners, close }: Place,
-  { base, inbox, state, telemetry }: Built,
+  { base, inbox, state }: Built,
   runs: readonly Promise<unknown>[],
   { leaving, stopping }: Record<'leaving' | 'stopping', AbortController>,
 ): Promise<void> {
@@ -226,7 +222,6 @@ async function stop(
   await listeners.ops?.close(OPS_DRAIN_MS);
   // From this instant the next start counts the downtime.
   await state.beat().catch(onError);
-  await telemetry.traffic.flush().catch(onError);
   await base.store.close().finally(close);
   base.lines.flush();
   stage(base.logger, 'service').info({ outcome: 'stopped' }, 'stopped');

@@ -1,10 +1,8 @@
 import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
 import type { ObservedRequest } from '../compliance/client.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { createTraffic } from '../ops/traffic.ts';
 import { tenth } from '../ops/words.ts';
 import { stage } from '../platform/logger.ts';
-import type { DeliveryOutcome } from '../receive/routes.ts';
 import type {
   Applied,
   Cause,
@@ -18,32 +16,22 @@ import type { Base } from './opening.ts';
 export type Telemetry = ReturnType<typeof createTelemetry>;
 
 /**
- * Logs, metrics and charts of what the stages did, so that the stages need not know them. The lines of events, full syncs
+ * Logs and metrics of what the stages did, so that the stages need not know them. The lines of events, full syncs
  * and problems have the same fields as a delivery's line; a field without a value is null.
  */
 export function createTelemetry({
-  store,
   logger,
   metrics,
   clock,
   onRepaired,
-}: Pick<Base, 'store' | 'logger' | 'metrics' | 'clock'> & {
+}: Pick<Base, 'logger' | 'metrics' | 'clock'> & {
   /** A record was verified, a full sync has ended, or a problem is resolved. */
   onRepaired: () => void;
 }) {
   const process = stage(logger, 'process');
   const backfill = stage(logger, 'backfill');
-  const traffic = createTraffic(store, clock);
 
   return {
-    traffic,
-
-    answered(outcome: DeliveryOutcome, reason: string): void {
-      if (outcome === 'accepted' || outcome === 'duplicate' || outcome === 'quarantined')
-        traffic.delivered(outcome);
-      else traffic.rejected(reason || outcome);
-    },
-
     processed({ event, outcome, error }: ProvisionalOutcome): void {
       metrics.eventsProcessed.inc({ outcome });
       const duration_ms = clock.wall() - event.receivedWall;
@@ -66,7 +54,6 @@ export function createTelemetry({
       for (const { id: record_id, outcome, lagMs, differences } of applied) {
         if (lagMs !== null) {
           metrics.verificationLagSeconds.observe(Math.max(0, lagMs) / 1000);
-          traffic.verified(lagMs);
           onRepaired();
         }
         if (outcome === 'unchanged') continue;
@@ -87,8 +74,8 @@ export function createTelemetry({
       onRepaired();
       metrics.syncRuns.inc({ kind, outcome });
       metrics.fullSyncSeconds.observe({ kind }, durationMs / 1000);
-      const { missing, extra, different, repaired } = differences;
-      const found = { missing, extra, different };
+      const { new: fresh, deleted_upstream, different, repaired } = differences;
+      const found = { new: fresh, deleted_upstream, different };
       for (const [difference, count] of Object.entries(found))
         metrics.syncRunDifferences.inc({ kind, difference }, count);
       const { pages, seen, inserted, updated, deleted, unchanged } = progress;

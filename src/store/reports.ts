@@ -60,18 +60,6 @@ export interface StoreSummary {
   wal_bytes: number;
 }
 
-/** How many deliveries or lags of one sort a minute had. */
-export interface TrafficReport {
-  /** When it began. */
-  minute: string;
-  /** `accepted`, `duplicate`, `quarantined`, `rejected:REASON` or `lag:verification`. */
-  what: string;
-  times: number;
-  /** For lags: their sum and the longest one, in milliseconds; otherwise 0. */
-  total_ms: number;
-  max_ms: number;
-}
-
 /** Names exactly these pending deletions, in the order of their ids. */
 export function digestOf(kind: Kind, ids: readonly string[]): string {
   const hash = createHash('sha256');

@@ -370,19 +370,6 @@ export function tablesOf(engine: Vocabulary) {
      */
     counter: table('counter', { value: number('value').primaryKey() }),
 
-    /** Deliveries and lags of each minute, for charts: a few rows a minute, deleted when no chart shows them any more. */
-    traffic: table(
-      'traffic',
-      {
-        minute: instant('minute').notNull(),
-        what: key('what').notNull(),
-        times: number('times').notNull(),
-        totalMs: number('total_ms').notNull(),
-        maxMs: number('max_ms').notNull(),
-      },
-      (t) => [primaryKey({ columns: [t.minute, t.what] })],
-    ),
-
     /** Places in payloads where ids were found and which no setting names. Each is proven by a record that the API showed. */
     learnedPointers: table(
       'learned_pointers',
@@ -491,4 +478,4 @@ export const TABLE_NAMES: readonly string[] = Object.values(tables).map((each) =
 export const { audit, changes, counter, events, facts, fields, kindState } = tables;
 export const { learnedPointers, leases, operatorSessions, pendingDeletions, policies, problems } = tables;
 export const { recordState, registrations, rejections, riskAssessments } = tables;
-export const { syncHistory, syncRequests, syncRuns, tokens, traffic, trimmedEvents, vendors } = tables;
+export const { syncHistory, syncRequests, syncRuns, tokens, trimmedEvents, vendors } = tables;

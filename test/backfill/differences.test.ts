@@ -33,18 +33,18 @@ it('what a full sync reads and deletes is a difference unless an event announced
     pending: ['for a person'],
   });
   expect(differences.report()).toEqual({
-    missing: 2,
-    extra: 2,
+    new: 2,
+    deleted_upstream: 2,
     different: 2,
     repaired: 4,
     fields: { name: 2 },
     examples: [
       { id: 'changed', what: 'different', fields: ['name'], repaired: true },
       { id: 'looked at again', what: 'different', fields: ['name'], repaired: false },
-      { id: 'new', what: 'missing', fields: [], repaired: true },
-      { id: 'alive again', what: 'missing', fields: [], repaired: true },
-      { id: 'gone', what: 'extra', fields: [], repaired: true },
-      { id: 'for a person', what: 'extra', fields: [], repaired: false },
+      { id: 'new', what: 'new', fields: [], repaired: true },
+      { id: 'alive again', what: 'new', fields: [], repaired: true },
+      { id: 'gone', what: 'deleted_upstream', fields: [], repaired: true },
+      { id: 'for a person', what: 'deleted_upstream', fields: [], repaired: false },
     ],
   });
 });

@@ -36,7 +36,7 @@ const pagesOf = ({ synced }: Awaited<ReturnType<typeof fillDay>>): [string, stri
   ['record', '/records/vendor/ven_0'],
   ['syncs', '/syncs'],
   ['sync', `/syncs/${synced}`],
-  ['records-pending', '/records/vendor?deletion_pending=yes'],
+  ['records-pending', '/records/vendor?deletion_pending=true'],
   ['audit', '/audit'],
   ['problem', '/nowhere'],
   // Last: what it draws of the day is as old as a few seconds.

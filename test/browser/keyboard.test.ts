@@ -81,7 +81,7 @@ const PAGES = [
   '/deliveries/evt_0007',
   '/deliveries/rejection:1',
   '/records/vendor',
-  '/records/vendor?deletion_pending=yes',
+  '/records/vendor?deletion_pending=true',
 ];
 
 test.each(PAGES)('Tab reaches every control of %s in its order, and each shows it', async (path) => {

@@ -43,7 +43,6 @@ async function signIn(token = OLGA): Promise<void> {
 interface Status {
   at: string;
   events: { pending: number };
-  deliveries: { last_hour: { quarantined: number; rejected: Record<string, number> } };
   kinds: { unverified: number; last_full_sync_at: string | null }[];
   sync_runs: { running: unknown[] };
 }
@@ -118,7 +117,7 @@ test('an operator sees which deletions wait, approves them, and they are carried
   await page.getByText('10 deletions approved, for one hour.').waitFor();
   await expect
     .poll(async () => {
-      await page.goto(`${service.opsUrl}/records/vendor?deleted=yes`);
+      await page.goto(`${service.opsUrl}/records/vendor?deleted=true`);
       return page.locator('tbody tr').count();
     }, WAIT)
     .toBe(10);

@@ -37,7 +37,7 @@ export async function fillDay(h: Harness): Promise<{ synced: number; quarantined
   await fillRecords(h);
   const synced = await fillSyncRuns(h);
   await fillEvents(h);
-  await fillTraffic(h);
+  fillSecrets(h);
   const silence = { reason: 'silence', kind: null, recordId: null } as const;
   await h.store.openProblem(silence, 'no delivery since 2026-11-01T09:12:00Z', h.now());
   await h.store.endProblem(silence, h.now());
@@ -122,33 +122,16 @@ export async function goodHour(): Promise<Harness> {
   };
   await mirrorAll();
   await syncAll('start');
-  let last = { accepted: 0, duplicate: 0 };
   for (let minute = 0; minute < 60; minute += 1) {
     aheadMs = Math.min(-1, began + minute * 60_000 + 30_000 - wall());
     const events = Array.from(
       { length: Math.round(13 + 6 * Math.sin(minute / 9) + 4 * Math.sin(minute * 2.3)) },
       (_, n) => goodEvent(h, `${minute}-${n}`, minute * 31 + n * 7),
     );
-    last = { accepted: events.length, duplicate: minute % 4 === 3 ? 1 : 0 };
     await h.store.accept({ events, unusable: [] }, h.now(), TIMING);
-    await h.store.accept({ events: events.slice(0, last.duplicate), unusable: [] }, h.now(), TIMING);
+    // One in four minutes has a duplicate.
+    if (minute % 4 === 3) await h.store.accept({ events: events.slice(0, 1), unusable: [] }, h.now(), TIMING);
     await showPending(h.store, h.now(), RULES);
-    const row = (what: string, times: number, ms = 0) => ({
-      minute: new Date(began + (minute + 1) * 60_000 - ((began + 60_000) % 60_000)).toISOString(),
-      what,
-      times,
-      total_ms: Math.round(times * ms),
-      max_ms: Math.round(ms * 1.6),
-    });
-    const lag = 11_000 + 1_500 * Math.sin(minute / 6);
-    await h.store.addTraffic(
-      [
-        row('accepted', last.accepted),
-        row('duplicate', last.duplicate),
-        row('lag:verification', last.accepted, lag),
-      ],
-      0,
-    );
   }
   aheadMs = -6_000;
   await syncAll('timer');
@@ -165,7 +148,7 @@ export async function goodHour(): Promise<Harness> {
 }
 
 const HOUR_MS = 3_600_000;
-const NO_DIFFERENCES = { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+const NO_DIFFERENCES = { new: 0, deleted_upstream: 0, different: 0, repaired: 0, fields: {}, examples: [] };
 
 const GOOD_RECORDS = (
   [
@@ -263,18 +246,18 @@ async function fillSyncRuns(h: Harness): Promise<number> {
     const differences =
       kind === 'vendor'
         ? {
-            missing: 1,
-            extra: 0,
+            new: 1,
+            deleted_upstream: 0,
             different: 2,
             repaired: 3,
             fields: { status: 2, 'contact.email': 1 },
             examples: [
               { id: 'ven_0', what: 'different', fields: ['status', 'contact.email'], repaired: true },
               { id: 'ven_3', what: 'different', fields: ['status'], repaired: true },
-              { id: 'ven_5', what: 'missing', fields: [], repaired: true },
+              { id: 'ven_5', what: 'new', fields: [], repaired: true },
             ],
           }
-        : { missing: 0, extra: 0, different: 0, repaired: 0, fields: {}, examples: [] };
+        : { new: 0, deleted_upstream: 0, different: 0, repaired: 0, fields: {}, examples: [] };
     await h.store.finishSyncRun(
       fullSync.id,
       { outcome: 'complete', error: null, progress, differences, listed: kind !== 'risk_assessment' },
@@ -333,29 +316,7 @@ async function fillEvents(h: Harness): Promise<void> {
   await failPending(h.store, h.now(), 'data holds no id where one is looked for');
 }
 
-async function fillTraffic(h: Harness): Promise<void> {
-  const now = Math.floor(Date.now() / 60_000) * 60_000;
-  const rows = Array.from({ length: 60 }, (_, back) => {
-    const minute = new Date(now - back * 60_000).toISOString();
-    const busy = Math.max(0, Math.round(30 + 22 * Math.sin(back / 190) + 9 * Math.sin(back * 2.3)));
-    const row = (what: string, times: number, ms = 0) => ({
-      minute,
-      what,
-      times,
-      total_ms: Math.round(times * ms),
-      max_ms: Math.round(ms * 2.5),
-    });
-    return [
-      row('accepted', busy),
-      row('duplicate', Math.round(busy / 18)),
-      ...(back % 13 === 4 ? [row('rejected:bad_signature', 4)] : []),
-      ...(back % 171 === 9 ? [row('rejected:timestamp_too_old', 2)] : []),
-      ...(back % 400 === 30 ? [row('rejected:missing_header', 1)] : []),
-      row('lag:verification', busy, 11_000 + 5_000 * Math.sin(back / 60)),
-      row('lag:provisional', busy, 40),
-    ];
-  }).flat();
-  await h.store.addTraffic(rows, now - 25 * 3_600_000);
+function fillSecrets(h: Harness): void {
   h.live.secrets = [
     { position: 1, registration: null, lastUsedAt: Date.now() - 70_000 },
     { position: 2, registration: null, lastUsedAt: null },

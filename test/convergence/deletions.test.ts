@@ -12,9 +12,16 @@ beforeEach(async () => {
 });
 afterEach(() => stage.end());
 
-const pending = async () =>
-  (await stage.get<{ pending_deletions: { kind: string; count: number }[] }>('/api/status'))
-    .pending_deletions[0] ?? null;
+/** Waits for a person, and not for the next proof. */
+const pending = async () => {
+  const asked = (await stage.problems()).find(
+    ({ reason, resolved_at, needs }) =>
+      reason === 'pending_deletions' && resolved_at === null && needs === 'you',
+  );
+  if (asked === undefined) return null;
+  const path = `/api/records/${asked.kind}?deletion_pending=true&limit=500`;
+  return { kind: asked.kind, count: (await stage.get<{ items: unknown[] }>(path)).items.length };
+};
 const isPending = async () =>
   (await stage.problems()).some(
     (problem) => problem.reason === 'pending_deletions' && problem.resolved_at === null,

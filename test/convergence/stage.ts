@@ -32,6 +32,7 @@ export interface ProblemSeen {
   kind: string | null;
   record_id: string | null;
   resolved_at: string | null;
+  needs: 'you' | 'time';
   times: number;
   error: string | null;
   digest: string;

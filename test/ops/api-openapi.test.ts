@@ -102,7 +102,7 @@ it('what is answered is what the document says', async () => {
   ]);
   const fullSync = await h.store.startSyncRun('vendor', 'test', h.now());
   const result = { outcome: 'complete' as const, error: null, progress: NOTHING_SYNCED };
-  await h.store.finishSyncRun(fullSync.id, { ...result, differences: { missing: 0 } }, h.now());
+  await h.store.finishSyncRun(fullSync.id, { ...result, differences: { new: 0 } }, h.now());
   await h.store.audit({ actor: 'olga', action: 'pause', outcome: 'ok', target: null }, h.now());
   const held = {
     policy: await h.hold('policy', ['h1', 'h2', 'h3']),

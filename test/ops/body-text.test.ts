@@ -7,7 +7,6 @@ import {
   TEXT_SHOWN_CHARACTERS,
   utf8Text,
 } from '../../src/ops/body-text.ts';
-import { reasonsOf, seriesOf, seriesStart } from '../../src/ops/traffic.ts';
 
 test.each([
   ['{"a":1,"b":[true,null],"c":{}}', '{\n  "a": 1,\n  "b": [\n    true,\n    null\n  ],\n  "c": {}\n}'],
@@ -60,39 +59,4 @@ test('a field that a column is made of is told once, unless the two differ', () 
   const after = { name: 'b', status: 'done', data: { name: 'b', status: 'done', owner: 'y' } };
   const names = fieldChanges(before, after).map(({ field }) => field);
   expect(names).toEqual(['name', 'status', 'data.status', 'data.owner']);
-});
-
-test('minutes are gathered into the bars of an hour, and those outside are left out', () => {
-  const now = Date.parse('2026-11-20T12:07:30Z');
-  const row = (minute: string, what: string, times: number, total_ms = 0, max_ms = 0) => ({
-    minute,
-    what,
-    times,
-    total_ms,
-    max_ms,
-  });
-  const rows = [
-    row('2026-11-20T12:07:00.000Z', 'accepted', 3),
-    row('2026-11-20T12:00:00.000Z', 'accepted', 4),
-    row('2026-11-20T12:00:00.000Z', 'duplicate', 1),
-    row('2026-11-20T12:00:00.000Z', 'quarantined', 2),
-    row('2026-11-20T11:59:00.000Z', 'rejected:bad_signature', 2),
-    row('2026-11-20T12:01:00.000Z', 'rejected:late', 5),
-    row('2026-11-20T12:02:00.000Z', 'lag:verification', 2, 3_000, 2_000),
-    row('2026-11-20T12:03:00.000Z', 'lag:verification', 1, 9_000, 9_000),
-    row('2026-11-20T11:07:00.000Z', 'accepted', 99),
-  ];
-  const hour = seriesOf(rows, now);
-  expect(hour.points).toHaveLength(60);
-  expect(hour.points.at(-1)).toMatchObject({ at: Date.parse('2026-11-20T12:07:00Z'), accepted: 3 });
-  expect(hour.points.at(-8)).toMatchObject({ accepted: 4, duplicate: 1, quarantined: 2 });
-  expect(hour.total).toMatchObject({
-    accepted: 7,
-    verification: { times: 3, totalMs: 12_000, maxMs: 9_000 },
-  });
-  expect(reasonsOf(hour.total)).toEqual([
-    ['late', 5],
-    ['bad_signature', 2],
-  ]);
-  expect(seriesStart(now)).toBe(hour.points[0]!.at);
 });

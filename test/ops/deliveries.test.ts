@@ -178,6 +178,13 @@ test('records as CSV have the typed columns beside the fixed ones, as stored', a
   );
   expect(lines[1]).toMatch(/^v1,=1\+1,,.*,sync,1,"a ""b""",true,2026-11-01,2,$/);
   expect(lines[2]).toMatch(/,,,,,Legal$/);
+
+  const { at } = (await get('/api/changes')).items.at(-1);
+  await expect.poll(() => Date.now()).toBeGreaterThan(Date.parse(at));
+  await h.mirror('vendor', 'v1', { name: 'Two', tier: 3 });
+  const then = (await csv(`/api/records/vendor?at=${at}`)).lines;
+  expect(then[0]).toBe(lines[0]);
+  expect(then[1]).toMatch(/,sync,1,"a ""b""",true,2026-11-01,2,$/);
 });
 
 describe('problems', () => {
@@ -192,10 +199,18 @@ describe('problems', () => {
     expect((await post(`/api/problems/${restored.id}/resolve`, { digest })).body).toEqual({
       status: 'resolved',
       id: restored.id,
+      full_sync: false,
     });
+    // What was accepted of a list counts once a full sync has ended with it, which is not left to the timer.
+    await h.store.openProblem({ reason: 'incomplete_list', kind: 'vendor', recordId: null }, 'x', h.now());
+    const [list] = (await get('/api/problems')).items;
+    expect((await post(`/api/problems/${list.id}/resolve`, { digest: list.digest })).body).toMatchObject({
+      full_sync: true,
+    });
+    expect(h.asked).toEqual([`sync vendor problem:${list.id}+operator:olga`]);
     expect(await of('?state=open')).toEqual(['silence']);
-    expect(await of('?state=resolved')).toEqual(['restored']);
-    expect(await of('?state=all')).toHaveLength(2);
+    expect(await of('?state=resolved')).toEqual(['incomplete_list', 'restored']);
+    expect(await of('?state=all')).toHaveLength(3);
     expect((await get('/api/problems?state=other')).code).toBe('invalid_parameter');
   });
 });

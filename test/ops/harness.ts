@@ -162,7 +162,6 @@ export async function opsHarness(
     },
     actions,
     facts: () => ({ ...live }),
-    traffic: (since) => store.listTraffic(since),
     diagnose: async () => ({ causes: [], fit: null }),
     configuration: async () => ({
       version: '1',

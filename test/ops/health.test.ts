@@ -1,6 +1,6 @@
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createSnapshots } from '../../src/ops/snapshot.ts';
+import { createSnapshots } from '../../src/ops/status.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
 
@@ -120,6 +120,6 @@ test('an unforeseen failure tells nothing of itself, on a listener that it share
 test('a database that does not answer is a problem on the page', async () => {
   // Every wait is over at once.
   const context = { ...h.context, clock: { ...h.context.clock, sleep: async () => undefined } };
-  const { problems, verdict } = await createSnapshots(context).current();
-  expect([problems.map(({ reason }) => reason), verdict.verdict]).toEqual([['database'], 'action_required']);
+  const { problems, verdict } = (await createSnapshots(context).current()).status;
+  expect([problems.map(({ reason }) => reason), verdict]).toEqual([['database'], 'action_required']);
 });

@@ -223,9 +223,9 @@ describe('the records', () => {
     expect(idsIn((await page('/records/vendor?field=owner.team%3DT7')).text)).toEqual(['v007']);
     expect(found.text).toContain('<option value="approved">approved</option>');
 
-    const first = await page('/records/vendor?search=company&deleted=no');
+    const first = await page('/records/vendor?search=company&deleted=false');
     const next = /href="([^"]+)" rel="next"/.exec(first.text)![1]!.replaceAll('&amp;', '&');
-    expect(next).toMatch(/^\/records\/vendor\?search=company&deleted=no&after=/);
+    expect(next).toMatch(/^\/records\/vendor\?search=company&deleted=false&after=/);
     const second = await page(next);
     expect([...idsIn(first.text), ...idsIn(second.text)].toSorted()).toEqual(
       names.map((_, n) => `v${String(n).padStart(3, '0')}`),

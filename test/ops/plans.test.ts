@@ -57,10 +57,10 @@ function paths(): string[] {
     ])
     .concat(['type=x']);
   const pages = [
-    'unverified=yes',
-    'unverified=no',
-    'deleted=yes',
-    'deleted=no',
+    'unverified=true',
+    'unverified=false',
+    'deleted=true',
+    'deleted=false',
     'search=a',
     'search=v1',
     'after=a',
@@ -70,10 +70,9 @@ function paths(): string[] {
     'order=changed',
     'order=changed&status=approved&after=9',
     'search=Ac&after=v0&status=approved&field=a=b',
-    'search=a&deleted=no&unverified=yes',
-    'search=a&deleted=yes',
+    'search=a&deleted=false&unverified=true',
+    'search=a&deleted=true',
   ];
-  const api = pages.map((query) => query.replaceAll('=yes', '=true').replaceAll('=no', '=false'));
   return [
     ...new Set(plain),
     '/',
@@ -82,7 +81,7 @@ function paths(): string[] {
     ...events.flatMap((query) => [`/deliveries?${query}`, `/api/deliveries?${query}`]),
     ...['vendor', 'policy', 'risk_assessment'].flatMap((kind) => [
       ...pages.map((query) => `/records/${kind}?${query}`),
-      ...api.map((query) => `/api/records/${kind}?${query}`),
+      ...pages.map((query) => `/api/records/${kind}?${query}`),
     ]),
     ...['/api/problems', '/api/problems?state=resolved'],
     ...[

@@ -4,7 +4,7 @@ import PQueue from 'p-queue';
 import { problem } from '../../platform/problem.ts';
 import type { OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
-import type { Snapshots } from '../snapshot.ts';
+import type { Snapshots } from '../status.ts';
 import { createChanges, type Operations } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createReads } from './reads.ts';

@@ -5,7 +5,6 @@ import { CONFLICTING } from '../../store/reports.ts';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import type { AuditLog } from '../audit.ts';
 import type { OpsContext, RetriedDelivery } from '../context.ts';
-import { APPROVAL_MS } from '../pending-deletions.ts';
 import { explained } from '../problems.ts';
 import { found, notFound, refusal } from './answers.ts';
 import * as routes from './routes.ts';
@@ -15,6 +14,8 @@ const conflict = (code: string, detail: string) =>
 
 export type Operations = ReturnType<typeof createOperations>;
 
+/** How long an approval is valid: long enough for a full sync, which proves the deletions once more. */
+const APPROVAL_MS = 60 * 60_000;
 /** Of the ids in an audit entry. */
 const TARGET_MAX_CHARACTERS = 1_000;
 
@@ -144,13 +145,18 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
       return { queued: distinct.length };
     },
 
-    /** Accepts what was shown with this digest, and nothing that has changed since. */
-    resolveProblem: (actor: string, id: number, digest: string): Promise<void> =>
+    /** Accepts what was shown with this digest, and nothing that has changed since. True: a full sync was asked for. */
+    resolveProblem: (actor: string, id: number, digest: string): Promise<boolean> =>
       audit.change(actor, 'problem_resolve', String(id), async () => {
         const shown = found(await store.show('problems', id));
         switch (await store.resolveProblem(id, digest, now())) {
-          case 'resolved':
-            return;
+          case 'resolved': {
+            // A list counts once a full sync ends with what was accepted, and by the timer that may take an hour.
+            const { reason, kind } = shown;
+            if (reason !== 'incomplete_list' || kind === null || context.facts().eventsOnly) return false;
+            await actions.requestFullSync([kind], `problem:${id}+operator:${actor}`);
+            return true;
+          }
           case 'changed':
             throw conflict(
               'problem_changed',
@@ -207,8 +213,8 @@ export function createChanges(operations: Operations) {
   });
   api.openapi(routes.resolveProblem, async (c) => {
     const { id } = c.req.valid('param');
-    await operations.resolveProblem(actor(c), id, c.req.valid('json').digest);
-    return c.json({ status: 'resolved' as const, id }, 200);
+    const full_sync = await operations.resolveProblem(actor(c), id, c.req.valid('json').digest);
+    return c.json({ status: 'resolved' as const, id, full_sync }, 200);
   });
   api.openapi(routes.approveDeletions, async (c) => {
     const { digest } = c.req.valid('json');

@@ -10,9 +10,7 @@ import type { OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import { answerTo } from '../delivery-answers.ts';
 import { explained } from '../problems.ts';
-import type { Snapshots } from '../snapshot.ts';
-import { statusReport } from '../status-report.ts';
-import { statusThen } from '../status-then.ts';
+import { type Snapshots, statusThen } from '../status.ts';
 import { answerPage, asksForCsv, found, nextKey, notFound, notKept } from './answers.ts';
 import * as routes from './routes.ts';
 import * as schemas from './schemas.ts';
@@ -49,7 +47,7 @@ export function createReads({ store, clock, configuration, diagnose }: OpsContex
   const api = new OpenAPIHono<OpsEnv>();
   api.openapi(routes.status, async (c) => {
     const { at } = c.req.valid('query');
-    if (at === undefined) return c.json(statusReport(await snapshots.current()), 200);
+    if (at === undefined) return c.json((await snapshots.current()).status, 200);
     await requireKept(at);
     const then = await statusThen(store, at);
     if (then === null) throw notKept(`${at} cannot be told: no verdict is kept from then`);

@@ -10,8 +10,8 @@ const { instant, kind, text, verdictName: verdict, whole } = rows;
 
 /** How the API differed from the mirror. */
 const differences = z.object({
-  missing: whole.describe('Upstream, not here.'),
-  extra: whole.describe('Here, not upstream.'),
+  new: whole.describe('Upstream, not here.'),
+  deleted_upstream: whole.describe('Here, not upstream.'),
   different: whole.describe('Here and upstream, unlike each other.'),
   repaired: whole.describe('How many of all these the full sync repaired itself.'),
   fields: z.record(text, whole).describe('By field: in how many records it differed.'),
@@ -19,7 +19,7 @@ const differences = z.object({
   examples: z.array(
     z.object({
       id: text,
-      what: z.enum(['missing', 'extra', 'different']),
+      what: z.enum(['new', 'deleted_upstream', 'different']),
       fields: z.array(text),
       repaired: z.boolean(),
     }),
@@ -31,13 +31,15 @@ const service = z.object({
   state: z.enum(['starting', 'migrating', 'running', 'draining']),
   started_at: instant,
   events_only: z.boolean(),
-});
-
-const deliveryCounts = z.object({
-  accepted: whole,
-  duplicate: whole,
-  quarantined: whole.describe('Correctly signed, but unusable.'),
-  rejected: z.record(z.string(), whole).describe('By reason; only those that occurred.'),
+  full_sync_seconds: z.number().describe('How often the timer begins full syncs; 0: there is none.'),
+  notifies: z.boolean().describe('NOTIFY_URL is set.'),
+  secrets: z.array(
+    z.object({
+      position: whole.describe('The configured ones come first.'),
+      registration: text.nullable().describe('The registration that brought it; null: it is configured.'),
+      last_used_at: instant.nullable().describe('Since this start; null: not yet.'),
+    }),
+  ),
 });
 
 const runningSyncRun = z.object({
@@ -50,8 +52,6 @@ const runningSyncRun = z.object({
   seconds_left: z.number().nullable(),
   started_at: instant,
 });
-
-const pendingCount = z.object({ kind, count: whole });
 
 const upstream = z.object({
   configured: z.boolean().describe('False: there are no API credentials.'),
@@ -93,20 +93,19 @@ export const status = z
     action: text.nullable().describe('What to do; null: nothing.'),
     kinds: z.array(rows.kindStatus).describe('As the view sync_status; none: the database cannot be read.'),
     problems: z.array(problem).describe('The open ones, the worst first; of very many some of each reason.'),
+    open_problems: whole.describe('How many there are.'),
     service,
     events: z.object({ pending: whole, failed: whole, oldest_pending_at: instant.nullable() }).nullable(),
     deliveries: z.object({
       last_at: instant.nullable(),
-      quarantined: whole.nullable(),
-      last_hour: deliveryCounts,
+      quarantined: whole.nullable().describe('Correctly signed, unusable, and not yet dismissed.'),
     }),
     learned_pointers: z
       .array(rows.learnedPointer.extend({ setting: text }))
       .describe('Where ids were found by asking the API, which no setting names yet.'),
-    pending_deletions: z.array(pendingCount),
     sync_runs: z.object({ running: z.array(runningSyncRun), last: z.array(rows.syncRun) }),
     upstream,
-    database: z.object({ bytes: whole }).nullable(),
+    database: z.object({ bytes: whole.describe('With the log that is not merged yet.') }).nullable(),
   })
   .openapi('Status');
 
@@ -232,7 +231,13 @@ export const done = {
     until: instant,
   }),
   kept: z.object({ status: z.literal('kept'), id: whole, kind, ids: z.array(text) }),
-  resolved: z.object({ status: z.literal('resolved'), id: whole }),
+  resolved: z.object({
+    status: z.literal('resolved'),
+    id: whole,
+    full_sync: z
+      .boolean()
+      .describe('A full sync was asked for: the kind is in sync once it has ended with nothing else.'),
+  }),
   paused: z.object({ paused: z.boolean() }),
   notified: z.object({ status: z.literal('delivered') }),
 };
@@ -242,7 +247,6 @@ export const ready = z.object({ status: z.literal('ready') });
 export const notReady = z.object({ status: z.literal('not_ready'), reason: text });
 
 export type Differences = z.output<typeof differences>;
-export type PendingCount = z.output<typeof pendingCount>;
 export type RunningSyncRun = z.output<typeof runningSyncRun>;
 export type ShownDelivery = z.output<typeof shownDelivery>;
 export type Deliveries = z.output<typeof deliveries>;

@@ -3,7 +3,7 @@ import { KINDS } from '../../compliance/kinds.ts';
 import { acceptsPage, type OpsEnv, type OpsHandlerContext } from '../access.ts';
 import type { Operations } from '../api/changes.ts';
 import type { OpsContext } from '../context.ts';
-import type { Snapshots } from '../snapshot.ts';
+import type { Snapshots } from '../status.ts';
 import { auditList } from './audit.tsx';
 import { deliveriesList } from './deliveries.tsx';
 import { deliveryPage } from './delivery-page.tsx';
@@ -28,8 +28,8 @@ export function createPages(
   const pages = new Hono<OpsEnv>();
 
   const visit = async (c: OpsHandlerContext): Promise<Visit> => {
-    const { problems } = await snapshots.current();
-    const waiting = problems.filter(({ needs }) => needs === 'you').length;
+    const { status } = await snapshots.current();
+    const waiting = status.problems.filter(({ needs }) => needs === 'you').length;
     // The script of an open page, which asks without accepting a page, must not take what is meant for the next one.
     const outcome = acceptsPage(c) ? takeOutcome(c, context.publicUrl) : null;
     return { identity: c.get('identity'), now: context.clock.wall(), outcome, waiting };
@@ -41,7 +41,7 @@ export function createPages(
       return c.html(page(<Frame {...content} />, await visit(c)));
     });
 
-  addPage('/', overview({ ...context, snapshots }));
+  addPage('/', overview(snapshots));
   addPage('/deliveries', listPage(deliveriesList(context)));
   addPage('/deliveries/:id', (c) => deliveryPage(context, c));
   for (const kind of KINDS) {

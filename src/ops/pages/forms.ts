@@ -6,9 +6,8 @@ import { refusal } from '../api/answers.ts';
 import type { Operations } from '../api/changes.ts';
 import { rowId } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
-import { pendingHref } from '../pending-deletions.ts';
 import { count } from '../words.ts';
-import { recordHref } from './query.ts';
+import { pendingHref, recordHref } from './query.ts';
 
 /** The page that follows a form, and the outcome that it shows; without `what`: none. */
 type Done = { to: string } & Partial<Outcome>;
@@ -55,8 +54,8 @@ export function createForms(
       const { data: id } = rowId.safeParse(fields.get('id'));
       const digest = fields.get('digest');
       if (id === undefined || digest === null) throw invalid(STALE);
-      await operations.resolveProblem(actor, id, digest);
-      return { to: '/', what: 'resolved' };
+      const isAsked = await operations.resolveProblem(actor, id, digest);
+      return { to: '/', what: isAsked ? 'accepted' : 'resolved' };
     },
     async '/actions/notify-test'(actor) {
       await operations.testNotification(actor);
@@ -124,6 +123,7 @@ const SENTENCES = {
     'The full sync is requested. It begins when the one before it has ended; if the mirror is paused, after “Resume”.',
   refetched: () => 'The record will be fetched again.',
   resolved: () => 'The problem is resolved.',
+  accepted: () => 'The problem is resolved. A full sync is requested: the kind is in sync once it has ended.',
   notified: () => 'NOTIFY_URL has taken the test.',
   approved: (done: number) =>
     `${count(done, 'deletion')} approved, for one hour. A full sync proves them once more first; if the mirror is paused, after “Resume”.`,

@@ -1,61 +1,57 @@
-import { pointersToSet } from '../../compliance/pointers.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import type { OpsContext } from '../context.ts';
-import type { Snapshot, Snapshots } from '../snapshot.ts';
+import type { Status } from '../api/schemas.ts';
+import type { Snapshots } from '../status.ts';
 import { age, kindNoun } from '../words.ts';
 import { ActionButton } from './controls.tsx';
-import { DeliveriesTile } from './deliveries-tile.tsx';
 import type { Content } from './layout.tsx';
 import { Instant } from './pieces.tsx';
 import { ProblemsTile } from './problems.tsx';
 import { hereWith } from './query.ts';
 import { SyncsTile } from './syncs.tsx';
-import { KindCards, ServiceTile, UpstreamTile, verdictWords } from './tiles.tsx';
+import { DeliveriesTile, KindCards, ServiceTile, UpstreamTile, verdictWords } from './tiles.tsx';
 
-/** Everything on it that changes is in a part, which the script of the open page replaces. */
+/** Shows what `/api/status` answers. Everything on it that changes is in a part, which the script of the open page replaces. */
 export const overview =
-  ({ snapshots }: OpsContext & { snapshots: Snapshots }) =>
+  (snapshots: Snapshots) =>
   async (c: OpsHandlerContext): Promise<Content> => {
-    const snapshot = await snapshots.current();
+    const { status } = await snapshots.current();
     return {
-      title: snapshot.verdict.sentence,
+      title: status.sentence,
       heading: null,
       current: 'Overview',
       again: hereWith(c, {}),
       body: (
         <>
-          <VerdictSection {...snapshot} />
+          <VerdictSection {...status} />
           <div class="grid">
-            <KindCards {...snapshot} />
-            <ProblemsTile {...snapshot} />
-            <DeliveriesTile {...snapshot} />
-            <SyncsTile {...snapshot} />
-            <UpstreamTile {...snapshot} />
-            <ServiceTile {...snapshot} />
+            <KindCards {...status} />
+            <ProblemsTile {...status} />
+            <DeliveriesTile {...status} />
+            <UpstreamTile {...status} />
+            <ServiceTile {...status} />
+            <SyncsTile {...status} />
           </div>
         </>
       ),
     };
   };
 
-function VerdictSection(snapshot: Snapshot) {
-  const { verdict, at, summary, live, problems } = snapshot;
-  const toSet = pointersToSet(summary?.learned_pointers ?? [], live.idPointers);
+function VerdictSection({ verdict, since, sentence, action, at, problems, service, ...status }: Status) {
   const isPaused = problems.some(({ reason }) => reason === 'paused');
   return (
-    <section class={`verdict ${verdict.verdict}`} data-part="verdict" aria-label="Verdict">
+    <section class={`verdict ${verdict}`} data-part="verdict" aria-label="Verdict">
       <div>
         <p class="eyebrow">
-          <strong class={`state ${verdict.verdict}`}>{verdictWords(verdict.verdict)}</strong>
-          {verdict.since === null ? null : (
+          <strong class={`state ${verdict}`}>{verdictWords(verdict)}</strong>
+          {since === null ? null : (
             <span>
-              since <Instant at={verdict.since} /> · {age(at - Date.parse(verdict.since))}
+              since <Instant at={since} /> · {age(Date.parse(at) - Date.parse(since))}
             </span>
           )}
         </p>
-        <h1>{verdict.sentence}</h1>
-        {verdict.action === null ? null : <p class="remedy">{verdict.action}</p>}
-        {toSet.map(({ kind, path, setting, record_id, used }) => (
+        <h1>{sentence}</h1>
+        {action === null ? null : <p class="remedy">{action}</p>}
+        {status.learned_pointers.map(({ kind, path, setting, record_id, used }) => (
           <p class="remedy">
             The id of the {kindNoun(kind, 1)} <code>{record_id}</code> was found at “{path}”, where no setting
             looks. {used ? 'Events are read there now.' : 'The API is asked for each such event’s record.'}{' '}
@@ -70,7 +66,7 @@ function VerdictSection(snapshot: Snapshot) {
           </ActionButton>
         ) : (
           <>
-            {live.eventsOnly ? null : (
+            {service.events_only ? null : (
               <ActionButton action="/actions/sync" id="sync">
                 Full sync now
               </ActionButton>

@@ -1,18 +1,17 @@
-import { pendingHref } from '../pending-deletions.ts';
+import type { Status } from '../api/schemas.ts';
 import { buttonOf, commandOf, isResolvable, type Problem } from '../problems.ts';
-import type { Snapshot } from '../snapshot.ts';
 import { codeWords, count, figure, kindPlural, sentenceCase } from '../words.ts';
 import { ActionButton, mayOperate } from './controls.tsx';
 import { Ago, RecordLink, State, Tile } from './pieces.tsx';
+import { pendingHref } from './query.ts';
 import { verdictWords } from './tiles.tsx';
 
 /** Of one reason. The rest is under `/api/problems`. */
 const SHOWN = 10;
 
 /** All open problems, the worst first; those of one reason together. Empty while none is open. */
-export function ProblemsTile({ problems, summary }: Snapshot) {
+export function ProblemsTile({ problems, open_problems: open }: Status) {
   if (problems.length === 0) return <div data-part="problems" />;
-  const open = Math.max(problems.length, summary?.open_problems ?? 0);
   const groups = [...Map.groupBy(problems, ({ reason, verdict }) => `${verdict} ${reason}`).values()];
   return (
     <Tile part="problems" title={count(open, 'open problem')}>

@@ -49,3 +49,6 @@ export function pathWith(path: string, query: Query): string {
 export const deliveryHref = (id: string) => `/deliveries/${idInPath(id)}`;
 
 export const recordHref = (kind: Kind, id: string) => `/records/${kind}/${idInPath(id)}`;
+
+/** The page that lists the pending deletions of a kind, and has the buttons. */
+export const pendingHref = (kind: Kind): string => `/records/${kind}?deletion_pending=true`;

@@ -1,5 +1,5 @@
 import type { Child } from 'hono/jsx';
-import { z } from 'zod';
+import type { z } from 'zod';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { RecordReport } from '../../store/reports.ts';
 import { queries } from '../api/query.ts';
@@ -11,14 +11,7 @@ import { pendingSection } from './pending.tsx';
 import { type Column, Instant, NO_NAME, nameOr, RecordId, Tabs, Word } from './pieces.tsx';
 import { Verified } from './record-page.tsx';
 
-const yesOrNo = z
-  .enum(['yes', 'no'])
-  .transform((answer) => answer === 'yes')
-  .optional();
-
-const filters = queries.records
-  .omit({ limit: true, after: true })
-  .extend({ unverified: yesOrNo, deleted: yesOrNo, deletion_pending: yesOrNo });
+const filters = queries.records.omit({ limit: true, after: true, typed: true });
 
 type Filter = z.output<typeof filters>;
 
@@ -94,20 +87,19 @@ function filtersOf(kind: Kind, statuses: readonly string[], filter: Filter): Chi
         ['search', 'Id or name', search],
         ['status', 'Status', status, anyOf([...choices])],
         ['field', 'Field=value', field && `${field.path.join('.')}=${field.value}`, FIELD],
-        ['unverified', 'Verified', yesNo(unverified), VERIFIED],
-        ['deleted', 'Deleted', yesNo(deleted), LIVE],
-        ['deletion_pending', 'Deletion', yesNo(deletion_pending), PENDING],
+        ['unverified', 'Verified', unverified?.toString(), VERIFIED],
+        ['deleted', 'Deleted', deleted?.toString(), LIVE],
+        ['deletion_pending', 'Deletion', deletion_pending?.toString(), PENDING],
         ['order', 'Order', order, ORDERS],
       ]}
     />
   );
 }
 
-const yesNo = (value: boolean | undefined) => (value === undefined ? undefined : value ? 'yes' : 'no');
 const FIELD = { pattern: '[^=]+=.*', title: 'such as owner.team=Legal' };
-const VERIFIED = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'verified' : 'not yet'));
-const LIVE = anyOf(['no', 'yes'], (value) => (value === 'no' ? 'live' : 'deleted'));
-const PENDING = anyOf(['yes', 'no'], (value) => (value === 'yes' ? 'pending' : 'not pending'));
+const VERIFIED = anyOf(['false', 'true'], (value) => (value === 'false' ? 'verified' : 'not yet'));
+const LIVE = anyOf(['false', 'true'], (value) => (value === 'false' ? 'live' : 'deleted'));
+const PENDING = anyOf(['true', 'false'], (value) => (value === 'true' ? 'pending' : 'not pending'));
 const ORDERS = [
   ['', 'by id'],
   ['changed', 'last changed first'],

@@ -2,9 +2,8 @@ import type { Child } from 'hono/jsx';
 import { z } from 'zod';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
-import type { Differences, RunningSyncRun } from '../api/schemas.ts';
+import type { Differences, RunningSyncRun, Status } from '../api/schemas.ts';
 import type { OpsContext } from '../context.ts';
-import type { Snapshot } from '../snapshot.ts';
 import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
 import { type List, numbered } from './list-page.tsx';
@@ -27,11 +26,11 @@ export const syncsList = ({ store, facts }: OpsContext): List<typeof noFilters, 
       </div>
     </>
   ),
-  empty: () => noneWords(facts()),
+  empty: () => noneWords(facts().eventsOnly),
   columns: SYNC_COLUMNS,
 });
 
-const noneWords = ({ eventsOnly }: { eventsOnly: boolean }) =>
+const noneWords = (eventsOnly: boolean) =>
   eventsOnly
     ? 'There are no API credentials, so there is nothing to compare with.'
     : 'None yet. The first one starts with the service and compares every record.';
@@ -52,14 +51,14 @@ function Start() {
 const SHOWN = 5;
 
 /** On the overview. */
-export function SyncsTile({ syncRuns, live }: Snapshot) {
+export function SyncsTile({ sync_runs: { running, last }, service }: Status) {
   return (
     <Tile part="syncs" title={<a href="/syncs">Syncs</a>}>
-      <Running syncRuns={live.runningSyncRuns} />
-      {syncRuns.length === 0 ? (
-        <p class="note">{noneWords(live)}</p>
+      <Running syncRuns={running} />
+      {last.length === 0 ? (
+        <p class="note">{noneWords(service.events_only)}</p>
       ) : (
-        <Table label="The last full syncs" rows={syncRuns.slice(0, SHOWN)} columns={SYNC_COLUMNS} />
+        <Table label="The last full syncs" rows={last.slice(0, SHOWN)} columns={SYNC_COLUMNS} />
       )}
     </Tile>
   );
@@ -126,21 +125,23 @@ export function tookWords({ started_at, finished_at }: SyncRunReport): string {
 /** `2 new, 1 different`; `nothing` only if all was read and nothing differed. */
 function differencesWords({ differences, outcome }: SyncRunReport): Child {
   if (differences === null) return 'not known';
-  const { missing, extra, different, repaired } = differences as unknown as Differences;
-  const parts = Object.entries({ new: missing, 'deleted upstream': extra, different })
-    .filter(([, records]) => records > 0)
-    .map(([what, records]) => `${figure(records)} ${what}`);
-  if (repaired > 0 && repaired === missing + extra + different) parts.push('repaired');
+  const { repaired, ...found } = differences as unknown as Differences;
+  const parts = WHAT.filter((what) => found[what] > 0).map(
+    (what) => `${figure(found[what])} ${codeWords(what)}`,
+  );
+  if (repaired > 0 && repaired === sumOf(found)) parts.push('repaired');
   if (parts.length > 0) return parts.join(', ');
   return outcome === 'complete' ? quiet('nothing') : 'none seen';
 }
 
-const WHAT = { missing: 'new', extra: 'deleted upstream', different: 'different' } as const;
+const WHAT = ['new', 'deleted_upstream', 'different'] as const;
+const sumOf = (found: Pick<Differences, (typeof WHAT)[number]>) =>
+  WHAT.reduce((sum, what) => sum + found[what], 0);
 
 export function DifferencesDetails({ kind, differences }: { kind: Kind; differences: object | null }) {
   if (differences === null) return <p class="note">Known when the full sync has ended.</p>;
-  const { missing, extra, different, repaired, examples, fields } = differences as Differences;
-  const differing = missing + extra + different;
+  const { repaired, examples, fields, ...found } = differences as Differences;
+  const differing = sumOf(found);
   if (differing === 0) return <p class="note">Nothing differed in what was read.</p>;
   const byField = Object.entries(fields)
     .sort((a, b) => b[1] - a[1])
@@ -148,8 +149,8 @@ export function DifferencesDetails({ kind, differences }: { kind: Kind; differen
   return (
     <>
       <p class="note">
-        {figure(missing)} new, {figure(extra)} deleted upstream, {figure(different)} different.{' '}
-        {figure(repaired)} of them repaired.
+        {WHAT.map((what) => `${figure(found[what])} ${codeWords(what)}`).join(', ')}. {figure(repaired)} of
+        them repaired.
         {byField.length === 0 ? '' : ` By field: ${byField.join(', ')}.`}
       </p>
       {examples.length === 0 ? null : (
@@ -158,7 +159,7 @@ export function DifferencesDetails({ kind, differences }: { kind: Kind; differen
           rows={examples}
           columns={[
             ['Record', ({ id }) => <RecordLink kind={kind} id={id} />],
-            ['What', ({ what }) => WHAT[what], 'wide'],
+            ['What', ({ what }) => codeWords(what), 'wide'],
             ['Fields', (example) => example.fields.join(', ') || quiet('the whole record'), 'wide'],
             ['Repaired', (example) => (example.repaired ? 'yes' : 'no')],
           ]}

@@ -1,14 +1,14 @@
 import type { Verdict } from '../../mirror/problems.ts';
-import type { Snapshot } from '../snapshot.ts';
-import { bytes, codeWords, count, figure, kindPlural, sentenceCase } from '../words.ts';
+import type { Status } from '../api/schemas.ts';
+import { bytes, codeWords, count, duration, figure, kindPlural, sentenceCase } from '../words.ts';
 import { ActionButton } from './controls.tsx';
 import { Ago, Facts, Instant, quiet, State, Tile } from './pieces.tsx';
 
 export const verdictWords = (verdict: Verdict) => sentenceCase(codeWords(verdict));
 
 /** For each kind: how many records there are, and how far they can be trusted. */
-export function KindCards({ kinds, summary, live }: Snapshot) {
-  if (summary === null) {
+export function KindCards({ kinds, service }: Status) {
+  if (kinds.length === 0) {
     return (
       <Tile part="records" title="Records">
         <p class="note">The database could not be read.</p>
@@ -34,16 +34,16 @@ export function KindCards({ kinds, summary, live }: Snapshot) {
         facts={[
           [
             'To be verified',
-            unverified === 0 ? '0' : <a href={`/records/${kind}?unverified=yes`}>{figure(unverified)}</a>,
+            unverified === 0 ? '0' : <a href={`/records/${kind}?unverified=true`}>{figure(unverified)}</a>,
           ],
-          !live.eventsOnly && [
+          !service.events_only && [
             'Complete through',
             <Instant
               at={reads.complete_through}
               otherwise={quiet(reads.complete ? 'not yet' : 'not proven')}
             />,
           ],
-          !live.eventsOnly && [
+          !service.events_only && [
             'Last full sync',
             <Ago at={reads.last_full_sync_at} otherwise={quiet('none yet')} />,
           ],
@@ -54,7 +54,37 @@ export function KindCards({ kinds, summary, live }: Snapshot) {
   ));
 }
 
-export function UpstreamTile({ live: { upstream } }: Snapshot) {
+export function DeliveriesTile({ deliveries, events }: Status) {
+  const { last_at, quarantined } = deliveries;
+  const { pending = 0, oldest_pending_at: oldest = null } = events ?? {};
+  const waiting = (number: number, href: string) =>
+    number === 0 ? '0' : <a href={href}>{figure(number)}</a>;
+  return (
+    <Tile part="deliveries" width="third" title={<a href="/deliveries">Deliveries</a>}>
+      {events !== null && last_at === null ? (
+        <p class="note">
+          No delivery has arrived yet. <code>compliance-mirror setup</code> asks for what is missing,
+          registers the webhook and waits for a first delivery.
+        </p>
+      ) : null}
+      {oldest === null ? null : (
+        <p class="note">
+          {count(pending, 'event waits', 'events wait')}, the oldest since <Ago at={oldest} />.
+        </p>
+      )}
+      <Facts
+        className="pairs"
+        facts={[
+          last_at !== null && ['Last one', <Ago at={last_at} />],
+          events && ['Failed events', waiting(events.failed, '/deliveries?state=failed')],
+          quarantined !== null && ['In quarantine', waiting(quarantined, '/deliveries?outcome=quarantined')],
+        ]}
+      />
+    </Tile>
+  );
+}
+
+export function UpstreamTile({ upstream }: Status) {
   const { configured, origin, ok, last_error, budget_left, budget_per_minute, waits_until } = upstream;
   if (!configured) return <div data-part="upstream" />;
   const state = ok === false ? 'unreachable' : ok === true ? 'in_sync' : '';
@@ -68,7 +98,7 @@ export function UpstreamTile({ live: { upstream } }: Snapshot) {
     <Tile
       part="upstream"
       title="Compliance service"
-      width="half"
+      width="third"
       aside={<State state={state} words={words} />}
     >
       <p class="note">{[origin, ok === false && last_error].filter((each) => !!each).join(': ')}</p>
@@ -85,44 +115,42 @@ export function UpstreamTile({ live: { upstream } }: Snapshot) {
   );
 }
 
-export function ServiceTile({ live, summary }: Snapshot) {
+export function ServiceTile({ service, database }: Status) {
   return (
     <Tile
       part="service"
       title="This service"
-      width="half"
-      aside={<State state={live.state === 'running' ? 'in_sync' : ''} words={live.state} />}
+      width="third"
+      aside={<State state={service.state === 'running' ? 'in_sync' : ''} words={service.state} />}
     >
       <p class="note">
-        Version {live.version}, started <Ago at={live.startedAt} />.
+        Version {service.version}, started <Ago at={service.started_at} />.
       </p>
       <Facts
         className="pairs"
         facts={[
-          !live.eventsOnly && [
+          !service.events_only && [
             'Full syncs',
-            live.fullSyncMs === 0 ? 'at the start, on demand' : `every ${minutesWords(live.fullSyncMs)}`,
+            service.full_sync_seconds === 0
+              ? 'at the start, on demand'
+              : `every ${duration(service.full_sync_seconds * 1_000)}`,
           ],
-          summary && ['Database', bytes(summary.database_bytes)],
+          database && ['Database', bytes(database.bytes)],
         ]}
       />
       <h3>Signing secrets, and their last use</h3>
       <Facts
         className="pairs"
-        facts={live.secrets.map(({ position, registration, lastUsedAt }) => [
+        facts={service.secrets.map(({ position, registration, last_used_at }) => [
           `${position}. ${registration === null ? 'configured' : `of the registration ${registration}`}`,
-          <Ago at={lastUsedAt} otherwise="not since the start" />,
+          <Ago at={last_used_at} otherwise="not since the start" />,
         ])}
       />
-      {live.notifies ? (
+      {service.notifies ? (
         <ActionButton action="/actions/notify-test" id="notify-test">
           Test NOTIFY_URL
         </ActionButton>
       ) : null}
     </Tile>
   );
-}
-
-function minutesWords(ms: number): string {
-  return ms < 60_000 ? count(Math.round(ms / 1000), 'second') : count(Math.round(ms / 6000) / 10, 'minute');
 }

@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../database.ts';
-import { AUDIT_ASKED, type TrafficReport } from '../reports.ts';
-import { audit, registrations, tokens, traffic } from '../schema.ts';
+import { AUDIT_ASKED } from '../reports.ts';
+import { audit, registrations, tokens } from '../schema.ts';
 import { fromJson, json, sql } from '../statement.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
 import { EPOCH_FACT } from './epoch.ts';
@@ -18,7 +18,7 @@ import {
   writerOf,
 } from './sql.ts';
 
-/** Audit, registrations, tokens, traffic and facts. */
+/** Audit, registrations, tokens and facts. */
 export function createOperatorVerbs(database: Database) {
   const { sql: statements } = database;
   const write = writerOf(database);
@@ -163,23 +163,6 @@ export function createOperatorVerbs(database: Database) {
         await noteAudit(unit, entry, now);
         return true;
       }),
-
-    /** Adds to the counts of each minute. Deletes minutes before `keepSince` (wall-clock milliseconds). */
-    async addTraffic(counted: readonly TrafficReport[], keepSince: number): Promise<void> {
-      const { times, totalMs, maxMs } = traffic;
-      const added = {
-        times: sql`${times} + ${excluded(times)}`,
-        totalMs: sql`${totalMs} + ${excluded(totalMs)}`,
-        maxMs: sql`CASE WHEN ${maxMs} < ${excluded(maxMs)} THEN ${excluded(maxMs)} ELSE ${maxMs} END`,
-      };
-      await database.transact(async (unit) => {
-        for (const { minute, what, ...sums } of counted) {
-          const row = { minute, what, times: sums.times, totalMs: sums.total_ms, maxMs: sums.max_ms };
-          unit.send(upsert(traffic, ['minute', 'what'], row, added));
-        }
-        await unit.change(sql`DELETE FROM ${traffic} WHERE ${traffic.minute} < ${iso(keepSince)}`);
-      });
-    },
 
     /** It changes when a backup is put back: after that the same numbers stand for other changes than before. */
     async epoch(): Promise<string> {

@@ -12,10 +12,9 @@ import {
   PROBLEMS_SHOWN,
   type ProblemReport,
   type StoreSummary,
-  type TrafficReport,
   type TrimmedChanges,
 } from '../reports.ts';
-import { changes, traffic } from '../schema.ts';
+import { changes } from '../schema.ts';
 import { fromJson, type SQL, sql } from '../statement.ts';
 import { createDeliverySearch } from './delivery-search.ts';
 import { createLists, PROBLEM_COLUMNS } from './lists.ts';
@@ -32,7 +31,7 @@ export function createReports({
   atOneMoment,
   currentNumber,
 }: Pick<Database, 'sql' | 'atOneMoment' | 'currentNumber'>) {
-  const { query, page, dialect } = statements;
+  const { page, dialect } = statements;
 
   const changesWhere = async (condition: SQL, limit: number) => {
     const statement = sql`SELECT seq, kind, record_id, operation, before, after, data, cause, cause_id, at FROM changes WHERE ${condition}`;
@@ -88,13 +87,6 @@ export function createReports({
 
     /** Null: no change was trimmed. */
     trimmedChanges: (): Promise<TrimmedChanges | null> => trimmedChanges(statements),
-
-    /** Oldest first, from `since` (wall-clock milliseconds) on. */
-    listTraffic: (since: number): Promise<TrafficReport[]> =>
-      query<TrafficReport>(
-        sql`SELECT minute, what, times, total_ms, max_ms
-          FROM traffic WHERE ${traffic.minute} >= ${iso(since)} ORDER BY minute, what`,
-      ),
   };
 }
 

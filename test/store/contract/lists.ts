@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RecordFilter, RecordOrder } from '../../../src/store/reports.ts';
-import { inScene, isoOf, type OpenEngine, shownOf } from '../scene.ts';
+import { inScene, type OpenEngine, shownOf } from '../scene.ts';
 
 export function describeLists(open: OpenEngine): void {
   describe('long lists', () => {
@@ -129,25 +129,6 @@ export function describeLists(open: OpenEngine): void {
         expect(await page(false)).toEqual(['c']);
         await scene.decide('policy', 'keep');
         expect(await page(true)).toEqual([]);
-      }),
-    );
-
-    it(
-      'of minutes add up what is counted of each, and forget the old ones',
-      inScene(open, async (scene) => {
-        const { wall } = scene.now();
-        const [old, young] = [isoOf(wall - 3_600_000), isoOf(wall)];
-        const row = (minute: string, times: number, max_ms: number) => ({
-          minute,
-          what: 'lag:provisional',
-          times,
-          total_ms: times * 10,
-          max_ms,
-        });
-        await scene.store.addTraffic([row(old, 1, 5), row(young, 2, 30)], 0);
-        await scene.store.addTraffic([row(young, 3, 20)], wall - 60_000);
-        expect(await scene.store.listTraffic(0)).toEqual([row(young, 5, 30)]);
-        expect(await scene.store.listTraffic(wall + 1)).toEqual([]);
       }),
     );
 
