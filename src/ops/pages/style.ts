@@ -22,7 +22,6 @@ export const STYLE = `
   --paper: #f6f7f9; --card: #fff; --ink: #17202b; --soft: #556070; --line: #e1e5ea; --wash: #eef1f4; --field: #868f9c;
   --accent: #2757c4; --on-accent: #fff;
   --good: #13744a; --busy: #2757c4; --warn: #875a00; --bad: #b3261e; --open: #6541b5; --plain: #556070;
-  --bar: #7d9be0; --held: #b07400;
   --s1: .25rem; --s2: .5rem; --s3: .75rem; --s4: 1rem; --s5: 1.5rem; --s6: 2.5rem;
   --sans: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", sans-serif;
   --mono: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace;
@@ -32,7 +31,6 @@ export const STYLE = `
     --paper: #11151b; --card: #191f27; --ink: #e7ebf0; --soft: #9ba6b4; --line: #2b333e; --wash: #222a34; --field: #768292;
     --accent: #8cafff; --on-accent: #10161f;
     --good: #5cc796; --busy: #8cafff; --warn: #e2b457; --bad: #f38d84; --open: #b7a1f0; --plain: #9ba6b4;
-    --bar: #5f7fc9; --held: #e2b457;
   }
 }
 *, *::before, *::after { box-sizing: border-box }
@@ -143,13 +141,6 @@ td time, td.n, .whole { white-space: nowrap } .long { white-space: normal } td.w
 .big small { font: 400 .875rem/1.4 var(--sans); letter-spacing: 0; color: var(--soft) }
 .big + .note { margin-top: calc(-1 * var(--s1)) } .head + .note { margin-top: var(--s2) }
 .tile .note + .pairs { margin-top: var(--s2) }
-.chart { margin-top: var(--s3) } .chart svg { display: block; width: 100%; height: 6rem }
-.axis { display: flex; justify-content: space-between; margin-top: var(--s1); font-size: .8125rem; color: var(--soft) }
-svg .ok { fill: var(--bar) } svg .again { fill: var(--bar); fill-opacity: .45 } svg .held { fill: var(--held) } svg .bad { fill: var(--bad) }
-svg .base { fill: var(--line) } svg .hit { fill: transparent } .bar:hover .hit { fill: var(--wash) }
-.legend { display: flex; flex-wrap: wrap; gap: var(--s1) var(--s4); margin-top: var(--s2); font-size: .8125rem; color: var(--soft) }
-.legend li { display: inline-flex; align-items: center; gap: .4rem } .legend strong { font-weight: 600; color: var(--ink) }
-.swatch { width: .7rem; height: .7rem; flex: none }
 .problem { padding-top: var(--s3) } .problem + .problem { margin-top: var(--s4); border-top: 1px solid var(--line) }
 .tile .problem h3 { margin: 0; color: var(--ink); font-size: .9375rem } .problem .note { max-width: 72ch; margin-top: 0 }
 .problem ul { margin-top: var(--s2) } .problem li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 var(--s5); padding: .3rem 0; border-top: 1px solid var(--line) }
