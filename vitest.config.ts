@@ -29,7 +29,7 @@ const PROJECTS: Record<string, readonly string[]> = {
   unit: [
     'test/*.test.ts',
     'test/{backfill,compliance,doctor,inbox,metrics,mirror,notify,ops,process,receive,service}/**',
-    'test/demo/{compare,differences}.test.ts',
+    'test/demo/{compare,repairs}.test.ts',
     'test/release/checks.test.ts',
     'test/setup/draft.test.ts',
   ],

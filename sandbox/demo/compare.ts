@@ -119,3 +119,17 @@ export function unknowableAssessments(upstream: UpstreamRecords, unannounced: It
 
 /** The fields in which a policy or a vendor names an assessment, by the default of ID_POINTERS_RISK_ASSESSMENT. */
 const ASSESSMENT_REFERENCES = ['riskAssessmentId', 'assessmentId', 'riskId'];
+
+/** One line each, for differences that nothing resolved. */
+export function describeDifferences(differences: readonly Difference[]): string[] {
+  return differences.map(({ kind, id, fields }) => {
+    const parts = fields.map(
+      ({ field, mirror, upstream }) => `${field} (mirror: ${shown(mirror)}, upstream: ${shown(upstream)})`,
+    );
+    return `${kind} ${id}: ${parts.join(', ')}`;
+  });
+}
+
+function shown(value: unknown): string {
+  return value === undefined ? 'absent' : JSON.stringify(value);
+}

@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process';
-import { randomBytes, randomInt } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describeError, MirrorError } from '../../src/platform/errors.ts';
 
@@ -15,8 +14,6 @@ const FULL_SYNC_MINUTES = '0.1';
 /** Above what half a minute of trouble deletes, and below the sandbox's mass deletion. */
 const DELETION_GUARD_PERCENT = '60';
 const REQUESTS_PER_MINUTE = '6000';
-const READY_TIMEOUT_MS = 60_000;
-const LOOK_EVERY_MS = 100;
 /** A service stops within 10 s. One that takes longer than this is stuck. */
 const STOP_TIMEOUT_MS = 12_000;
 /** How the error message of a command begins. */
@@ -30,15 +27,15 @@ const MAIN = fileURLToPath(
 export type Mirror = Awaited<ReturnType<typeof startMirror>>;
 
 /**
- * Starts the mirror as a process, with its files in `directory`. Its standard input is a pipe that closes however this process
- * ends, and then it stops by itself. It is in another process group, so that Ctrl-C reaches only this process.
+ * Starts the mirror as a process, with its files in `directory`; resolves once it listens, where the system has free ports. Its standard
+ * input is a pipe that closes however this process ends, and then it stops by itself. It is in another process group, so that Ctrl-C
+ * reaches only this process.
  */
 export async function startMirror(
   directory: string,
   env: NodeJS.ProcessEnv,
   upstream: { url: string; apiKey: string; webhookSecret: string },
 ) {
-  const [port, opsPort] = [await freePort(), await freePort()];
   const token = randomBytes(24).toString('base64url');
   const database = join(directory, 'mirror.db');
   const logPath = join(directory, 'mirror.log');
@@ -46,8 +43,8 @@ export async function startMirror(
   const child = spawn(process.execPath, [MAIN, 'serve', '--attached'], {
     env: {
       ...inherited(env),
-      PORT: String(port),
-      OPS_PORT: String(opsPort),
+      PORT: '0',
+      OPS_PORT: '0',
       OPS_TOKENS: `demo:operate:${token}`,
       DATABASE_URL: `file:${database}`,
       WEBHOOK_SECRETS: upstream.webhookSecret,
@@ -61,42 +58,47 @@ export async function startMirror(
     // A folder without an .env: the demo must not take the settings of another mirror.
     cwd: directory,
     detached: true,
-    stdio: ['pipe', log, log],
+    stdio: ['pipe', log, 'pipe'],
   });
-  closeSync(log);
+  let complaint: string | null = null;
+  let receiverUrl = '';
+  const { promise: listening, resolve } = Promise.withResolvers<string>();
+  createInterface({ input: child.stderr! }).on('line', (line) => {
+    writeSync(log, `${line}\n`);
+    if (line.startsWith(COMPLAINT)) complaint = line.slice(COMPLAINT.length);
+    const [, name, url = ''] = /^(Deliveries|Operators): (\S+)$/.exec(line) ?? [];
+    if (name === 'Deliveries') receiverUrl = url;
+    else if (name === 'Operators') resolve(url);
+  });
   const gone = once(child, 'close').then(([code, signal]) => signal ?? `exit code ${code}`, describeError);
   let isStopping = false;
   const failed = gone.then((how): never | Promise<never> => {
+    closeSync(log);
     if (isStopping) return new Promise<never>(() => {});
-    const complaint = readFileSync(logPath, 'utf8')
-      .split('\n')
-      .findLast((line) => line.startsWith(COMPLAINT));
-    const why = complaint?.slice(COMPLAINT.length) ?? how;
-    throw new MirrorError('child_ended', `the mirror ended unexpectedly: ${why}`, {
+    throw new MirrorError('child_ended', `the mirror ended unexpectedly: ${complaint ?? how}`, {
       remedy: `its output is in ${logPath}`,
     });
   });
   // It is awaited later. Until then its rejection must not count as unhandled.
   failed.catch(() => {});
-  const opsUrl = `http://127.0.0.1:${opsPort}`;
+  /** Asks it to end, and kills it if it does not. Resolves once it is gone. */
+  async function stop(): Promise<void> {
+    isStopping = true;
+    child.stdin?.end();
+    child.kill('SIGTERM');
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    await gone;
+    clearTimeout(timer);
+  }
+  const opsUrl = await Promise.race([listening, failed]);
   return {
-    receiverUrl: `http://127.0.0.1:${port}/webhooks`,
+    receiverUrl,
     /** Opens the status page. */
     signInLink: `${opsUrl}/sign-in#token=${token}`,
     database,
     /** Rejects when the process ends before `stop` was called. */
     failed,
-    /** Resolves once it is ready. */
-    ready: () => Promise.race([answering(`${opsUrl}/readyz`), failed]),
-    /** Asks it to end, and kills it if it does not. Resolves once it is gone. */
-    async stop(): Promise<void> {
-      isStopping = true;
-      child.stdin?.end();
-      child.kill('SIGTERM');
-      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
-      await gone;
-      clearTimeout(timer);
-    },
+    stop,
   };
 }
 
@@ -104,32 +106,4 @@ export async function startMirror(
 function inherited(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot'];
   return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
-}
-
-async function answering(url: string): Promise<void> {
-  for (const deadline = Date.now() + READY_TIMEOUT_MS; Date.now() < deadline; await sleep(LOOK_EVERY_MS)) {
-    const response = await fetch(url).catch(() => null);
-    await response?.body?.cancel();
-    if (response?.ok) return;
-  }
-  throw new MirrorError('demo', `${url} did not answer within ${READY_TIMEOUT_MS / 1000} s`);
-}
-
-/** Below the ports that the system assigns, because another program could get one of those before we use it. */
-const [FIRST_PORT, LAST_PORT] = [10_240, 32_767];
-/** If this many are taken in a row, something else prevents listening. */
-const PORT_TRIES = 100;
-
-/** A port of 127.0.0.1 that was free a moment ago. */
-export async function freePort(first = FIRST_PORT, last = LAST_PORT): Promise<number> {
-  for (let tries = 1; ; tries += 1) {
-    const port = randomInt(first, last + 1);
-    await using server = createServer();
-    try {
-      await once(server.listen(port, '127.0.0.1'), 'listening');
-      return port;
-    } catch (error) {
-      if (tries === PORT_TRIES) throw error;
-    }
-  }
 }

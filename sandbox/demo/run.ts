@@ -6,16 +6,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { MirrorError } from '../../src/platform/errors.ts';
 import { type Sandbox, startSandbox } from '../sandbox.ts';
-import { compare, unknowableAssessments, unverifiedRows, upstreamRecords } from './compare.ts';
 import {
-  DifferenceLog,
+  compare,
   describeDifferences,
-  differenceRows,
-  type Printer,
-  TABLE_HEADS,
-  tally,
-} from './differences.ts';
+  unknowableAssessments,
+  unverifiedRows,
+  upstreamRecords,
+} from './compare.ts';
 import { type Mirror, startMirror } from './mirror.ts';
+import { type Printer, repairRows, TABLE_HEADS, tally } from './repairs.ts';
 import { openMirrorTables } from './tables.ts';
 
 interface DemoSettings {
@@ -65,7 +64,6 @@ export async function runDemo(
     const apiKey = sandbox.options.apiKeys[0]!;
     const mirror = await startMirror(directory, settings.env, { url: sandbox.url, apiKey, webhookSecret });
     closers.defer(() => mirror.stop());
-    await mirror.ready();
     const events = ['policy.*', 'risk.*', 'vendor.*'];
     sandbox.parts.registrations.add({ url: mirror.receiverUrl, events, description: 'the demo’s mirror' });
     const tables = openMirrorTables(mirror.database);
@@ -92,9 +90,7 @@ interface RunParts {
 
 class Run {
   readonly #parts: RunParts;
-  readonly #log = new DifferenceLog();
   readonly #startedMs = Date.now();
-  #lastSeq = 0;
 
   constructor(parts: RunParts) {
     this.#parts = parts;
@@ -116,7 +112,7 @@ class Run {
     }
     this.#say(`in sync after the first full sync: ${countText(first)}`);
     // What the mirror lacked before that is no difference.
-    const sinceMs = Date.now();
+    const since = new Date().toISOString();
     await this.#waves();
 
     this.#say('the end: no more changes; deliveries under way are let through, and one more full sync');
@@ -130,7 +126,7 @@ class Run {
       (current) => isSettled(current) && this.#parts.tables.hasFullSyncs(quietAt),
     );
     this.#say(isSettled(comparison) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
-    this.#writeHistory(sinceMs);
+    this.#writeHistory(since);
     if (settings.tamper) {
       const edited = this.#parts.tables.tamper();
       if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
@@ -145,8 +141,8 @@ class Run {
     const { runMs, signal } = this.#parts.settings;
     const endMs = Date.now() + runMs;
     while (Date.now() < endMs && !signal.aborted) {
-      const beganMs = Date.now();
-      const troubleMs = Math.min(TROUBLE_MS, endMs - beganMs);
+      const began = new Date();
+      const troubleMs = Math.min(TROUBLE_MS, endMs - began.getTime());
       this.#say(
         `trouble: ${PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`,
       );
@@ -163,11 +159,9 @@ class Run {
       await this.#stop();
       isQuiet = true;
       if (isSettled(await green)) {
-        const differed = this.#log.since(beganMs);
         const seconds = ((Date.now() - quietMs) / 1000).toFixed(1);
-        this.#say(
-          `green after ${seconds} s: ${differed.length} records had differed; ended ${tally(differed)}`,
-        );
+        const repairs = this.#parts.tables.repairs(began.toISOString());
+        this.#say(`green after ${seconds} s; rows that the API repaired or completed: ${tally(repairs)}`);
       }
       await this.#until(quietMs + QUIET_MS - Date.now(), signal, () => false);
     }
@@ -181,14 +175,11 @@ class Run {
   }
 
   compareNow() {
-    // The mirror first: see DifferenceLog.
-    const { records, changes, isGreen } = this.#parts.tables.read(this.#lastSeq);
+    const { records, isGreen } = this.#parts.tables.read();
     const { upstream: service } = this.#parts.sandbox.parts;
     const upstream = upstreamRecords((kind) => service.state.list(kind));
     const unknowable = unknowableAssessments(upstream, service.unannounced());
-    this.#lastSeq = changes.at(-1)?.seq ?? this.#lastSeq;
     const differences = compare(records, upstream, unknowable);
-    this.#log.note({ atMs: Date.now(), differences, changes });
     return { mirror: records, differences, unknowable, isGreen };
   }
 
@@ -206,18 +197,16 @@ class Run {
     }
   }
 
-  /** Writes what differed during the run, and what ended each difference. */
-  #writeHistory(sinceMs: number): void {
-    const { screen } = this.#parts;
-    const deliveries = this.#parts.sandbox.parts.upstream.deliveries.list();
-    const { rows, left, inTransit, unshown } = differenceRows(this.#log.since(sinceMs), deliveries);
+  /** Writes what differed during the run, and what repaired it. */
+  #writeHistory(since: string): void {
+    const { screen, tables, sandbox } = this.#parts;
+    const deliveries = sandbox.parts.upstream.deliveries.list();
+    const { rows, left, completed } = repairRows(tables.repairs(since), deliveries);
     screen.write('', 'These differed, and what repaired them:', '');
     screen.table(TABLE_HEADS, rows);
     if (left > 0) screen.write(`and ${left} more before them`);
-    screen.write(
-      `Besides, ${inTransit} differed until their own event arrived, and ${unshown} until the API was read, since events do not show every field.`,
-    );
-    const { events, redeliveries } = this.#parts.tables.countEvents();
+    screen.write(`Besides, the API completed ${completed} rows, since events do not show every field.`);
+    const { events, redeliveries } = tables.countEvents();
     screen.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.`, '');
   }
 

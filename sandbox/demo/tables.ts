@@ -1,18 +1,13 @@
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { MirrorRecords, MirrorRow } from './compare.ts';
-
-/** The columns of `changes` that are used. */
-export interface Change {
-  seq: number;
-  kind: Kind;
-  recordId: string;
-  cause: string;
-}
+import type { Repair } from './repairs.ts';
 
 const TABLES = { policy: 'policies', risk_assessment: 'risk_assessments', vendor: 'vendors' } as const;
 /** More than enough: the service's own transactions take milliseconds. */
 const BUSY_TIMEOUT_MS = 5_000;
+/** So that an endless run does not fill the memory. */
+const MAX_REPAIRS = 2_000;
 /** What the status page shows in green. */
 const GREEN: ReadonlySet<unknown> = new Set(['in_sync', 'known_only']);
 
@@ -33,8 +28,8 @@ export function openMirrorTables(path: string) {
   };
 
   return {
-    /** Everything as of one moment, with the changes after this number, in order. */
-    read(changesAfter: number) {
+    /** Everything as of one moment. */
+    read() {
       database.exec('BEGIN');
       try {
         const records: MirrorRecords = {
@@ -42,19 +37,33 @@ export function openMirrorTables(path: string) {
           risk_assessment: recordsOf('risk_assessment'),
           vendor: recordsOf('vendor'),
         };
-        const changes = ask(
-          'SELECT seq, kind, record_id AS recordId, cause FROM changes WHERE seq > ? ORDER BY seq',
-          changesAfter,
-        );
         const verdicts = ask('SELECT verdict FROM sync_status');
         return {
           records,
-          changes: changes as unknown as Change[],
           isGreen: verdicts.length === KINDS.length && verdicts.every(({ verdict }) => GREEN.has(verdict)),
         };
       } finally {
         database.exec('COMMIT');
       }
+    },
+    /** What the API has changed since then (ISO 8601), in order; of very many the newest. */
+    repairs(since: string): Repair[] {
+      const rows = ask(
+        `SELECT kind, record_id, cause, at, before, after FROM changes
+         WHERE at >= ? AND cause IN ('refetch', 'sync') ORDER BY seq DESC LIMIT ${MAX_REPAIRS}`,
+        since,
+      );
+      const namesIn = (json: unknown) => {
+        const { data = {}, ...columns } = JSON.parse(String(json ?? '{}')) as Record<string, object>;
+        return [...Object.keys(columns), ...Object.keys(data ?? {})];
+      };
+      return rows.toReversed().map(({ kind, record_id, cause, at, before, after }) => ({
+        kind: kind as Kind,
+        recordId: String(record_id),
+        cause: String(cause),
+        at: String(at),
+        fields: [...new Set([...namesIn(before), ...namesIn(after)])],
+      }));
     },
     countEvents() {
       const [row] = ask(

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import type { Printer } from '../../sandbox/demo/differences.ts';
+import type { Printer } from '../../sandbox/demo/repairs.ts';
 import { type Cli, writeTable, writeText } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
 import { helpNote, parseDuration, parsePort } from './options.ts';

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import type { Status, StatusThen } from '../ops/api/schemas.ts';
 import { isWell } from '../ops/verdict.ts';
-import { bytes } from '../ops/words.ts';
+import { bytes, duration } from '../ops/words.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import type { MirrorError } from '../platform/errors.ts';
 import { type Cli, type Columns, writeJson, writeRows, writeTable, writeText } from './cli.ts';
@@ -29,15 +29,9 @@ function kindColumns(isTerminal: boolean): Columns<KindRow> {
     ['LAST FULL SYNC', (row) => when(row.last_full_sync_at)],
   ];
 }
-/** `12m ago`. Its blank does not break. */
-function timeSince(instant: string): string {
-  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(instant)) / 1000));
-  if (seconds < 100) return `${seconds}s\u00a0ago`;
-  const minutes = Math.round(seconds / 60);
-  if (minutes < 100) return `${minutes}m\u00a0ago`;
-  const hours = Math.round(minutes / 60);
-  return hours < 49 ? `${hours}h\u00a0ago` : `${Math.round(hours / 24)}d\u00a0ago`;
-}
+/** Its blanks do not break. */
+const timeSince = (instant: string) =>
+  `${duration(Math.max(0, Date.now() - Date.parse(instant)))} ago`.replaceAll(' ', '\u00a0');
 const KEPT = ['KIND', 'VERDICT', 'PROBLEMS'];
 
 export function statusCommand(cli: Cli): Command {

@@ -55,7 +55,7 @@ async function scene(database: string) {
     const service = sandbox.parts.upstream;
     const tables = openMirrorTables(database);
     try {
-      const { records } = tables.read(0);
+      const { records } = tables.read();
       const upstream = upstreamRecords((kind) => service.state.list(kind));
       const unknowable = unknowableAssessments(upstream, service.unannounced());
       return [...compare(records, upstream, unknowable), ...unverifiedRows(records)];

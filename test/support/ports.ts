@@ -1,6 +1,10 @@
-import { freePort } from '../../sandbox/demo/mirror.ts';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 
-/** Each worker has its own, so that none takes a port which another was given and does not listen on yet. */
+/**
+ * Each worker has its own, below those that the system assigns, so that none takes a port which another was given and does not listen on yet.
+ */
 const PER_WORKER = 2_000;
 const WORKERS_MAX = 11;
 const FIRST = 10_240 + (Number(process.env['VITEST_POOL_ID'] ?? 0) % WORKERS_MAX) * PER_WORKER;
@@ -13,10 +17,18 @@ export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   while (ports.length < count) {
     if (given.size > PER_WORKER / 2) given.clear();
-    const port = await freePort(FIRST, FIRST + PER_WORKER - 1);
-    if (given.has(port)) continue;
+    const port = randomInt(FIRST, FIRST + PER_WORKER);
+    if (given.has(port) || !(await isFree(port))) continue;
     given.add(port);
     ports.push(port);
   }
   return ports;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  await using server = createServer();
+  return await once(server.listen(port, '127.0.0.1'), 'listening').then(
+    () => true,
+    () => false,
+  );
 }
