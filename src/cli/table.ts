@@ -63,7 +63,10 @@ export function renderTable(
   };
   const lines = [
     ...(heads === null ? [] : line(({ head }) => (colours ? styled('bold', head) : head))),
-    ...texts.flatMap((row) => line(({ nth }) => (colours ? coloured(row[nth]!) : row[nth]!))),
+    // Names and values are no states: “quarantined” may stand there with a 0.
+    ...texts.flatMap((row) =>
+      line(({ nth }) => (colours && heads !== null ? coloured(row[nth]!) : row[nth]!)),
+    ),
   ];
   const note = gone.length === 0 ? '' : `(a wider terminal shows ${gone.join(', ')}, too)\n`;
   return `${lines.join('\n')}\n${note}`;
