@@ -19,20 +19,11 @@ export interface KnownToken extends Pick<OpsToken, 'name' | 'role'> {
 
 /** Compares hashes of equal length in constant time, and always against every token. */
 export function createTokens(current: () => readonly OpsToken[]) {
-  let hashedOf: readonly OpsToken[] | null = null;
-  let hashed: (KnownToken & { digest: Buffer })[] = [];
-
-  const known = () => {
-    const tokens = current();
-    if (tokens !== hashedOf) {
-      hashedOf = tokens;
-      hashed = tokens.map(({ name, role, token }) => {
-        const digest = sha256(token);
-        return { name, role, digest, key: digest.toString('base64url') };
-      });
-    }
-    return hashed;
-  };
+  const known = () =>
+    current().map(({ name, role, token }) => {
+      const digest = sha256(token);
+      return { name, role, digest, key: digest.toString('base64url') };
+    });
 
   return {
     /** The tokens that are valid now. */

@@ -139,14 +139,6 @@ export interface RecordFilter {
   at?: string | undefined;
 }
 
-/** `changed`: the latest change first, as far as changes are kept. */
-export type RecordOrder = 'id' | 'changed';
-
-export interface RecordPaging extends Paging {
-  /** Default: by id. */
-  order?: RecordOrder | undefined;
-}
-
 export type RecordPage = Omit<Page<RecordReport>, 'looked_back_to'>;
 
 /** The outcome of an audit entry until its action is done. It stays if the process dies before: then nobody knows whether it was done. */

@@ -77,7 +77,7 @@ const paths = ({ events, records }: Size): string[] => {
       'unverified=no',
     ],
     ...[`after=${record}`, `after=${record}&deleted=yes`, 'search=vendor&deleted=yes'],
-    ...['search=endor', 'search=nowhere', 'status=approved', 'field=owner=nobody', 'order=changed'],
+    ...['search=endor', 'search=nowhere', 'status=approved', 'field=owner=nobody'],
     ...['search=vendor&unverified=yes', 'search=ven_0&deleted=yes', 'deleted=yes&unverified=yes'],
   ];
   return [

@@ -107,7 +107,12 @@ test('an operator sees which deletions wait, approves them, and they are carried
   await page.getByRole('heading', { name: PROBLEMS.pending_deletions.sentence, level: 1 }).waitFor();
   await page.getByRole('link', { name: 'Look at the deletions' }).click();
   const pending = page.getByRole('region', { name: 'Vendors' });
-  expect(await pending.getByRole('rowheader').allTextContents()).toEqual(gone);
+  // Each is proven gone for itself, and the first opens the problem.
+  const shown = async () => {
+    await page.reload();
+    return pending.getByRole('rowheader').allTextContents();
+  };
+  await expect.poll(shown, WAIT).toEqual(gone);
   expect(await pending.getByRole('cell', { name: 'Vendor 30' }).count()).toBe(1);
   await page.getByRole('button', { name: 'approve the deletion of 10 vendors' }).click();
   // The browser itself asks for the box first.

@@ -92,11 +92,17 @@ export async function fillDay(h: Harness): Promise<{ synced: number; quarantined
  * The service has run for as long.
  */
 export async function goodHour(): Promise<Harness> {
-  const began = Date.now() - HOUR_MS;
-  let aheadMs = -HOUR_MS;
   const { wall, steady, sleep } = systemClock();
+  const real = { wall: wall(), steady: steady() };
+  const began = real.wall - HOUR_MS;
+  // The clock stands while the hour is filled, however long that takes here; then it is the real one.
+  let held: number | null = began;
   const h = await opsHarness({
-    clock: { wall: () => wall() + aheadMs, steady: () => steady() + aheadMs, sleep },
+    clock: {
+      wall: () => held ?? wall(),
+      steady: () => (held === null ? steady() : real.steady + held - real.wall),
+      sleep,
+    },
   });
   const mirrorAll = async () => {
     for (const { kind, id, data } of GOOD_RECORDS) await h.mirror(kind, id, data);
@@ -104,7 +110,7 @@ export async function goodHour(): Promise<Harness> {
   const syncAll = async (reason: string) => {
     for (const [kind, records] of Map.groupBy(GOOD_RECORDS, ({ kind }) => kind)) {
       const { id } = await h.store.startSyncRun(kind, reason, h.now());
-      aheadMs += 400 + records.length * 13;
+      held! += 400 + records.length * 13;
       const progress = { ...NOTHING_SYNCED, pages: 1, seen: records.length, unchanged: records.length };
       await h.store.finishSyncRun(
         id,
@@ -123,7 +129,7 @@ export async function goodHour(): Promise<Harness> {
   await mirrorAll();
   await syncAll('start');
   for (let minute = 0; minute < 60; minute += 1) {
-    aheadMs = Math.min(-1, began + minute * 60_000 + 30_000 - wall());
+    held = began + minute * 60_000 + 30_000;
     const events = Array.from(
       { length: Math.round(13 + 6 * Math.sin(minute / 9) + 4 * Math.sin(minute * 2.3)) },
       (_, n) => goodEvent(h, `${minute}-${n}`, minute * 31 + n * 7),
@@ -133,9 +139,9 @@ export async function goodHour(): Promise<Harness> {
     if (minute % 4 === 3) await h.store.accept({ events: events.slice(0, 1), unusable: [] }, h.now(), TIMING);
     await showPending(h.store, h.now(), RULES);
   }
-  aheadMs = -6_000;
+  held = wall() - 6_000;
   await syncAll('timer');
-  aheadMs = 0;
+  held = null;
   await mirrorAll();
   await beat(h);
   // As the service does by and by: else the file would seem to hold nothing yet.

@@ -67,8 +67,6 @@ function paths(): string[] {
     'status=approved',
     'status=approved&after=v0',
     'field=owner.team=Legal',
-    'order=changed',
-    'order=changed&status=approved&after=9',
     'search=Ac&after=v0&status=approved&field=a=b',
     'search=a&deleted=false&unverified=true',
     'search=a&deleted=true',

@@ -8,6 +8,7 @@ import type { OpsContext, RetriedDelivery } from '../context.ts';
 import { explained } from '../problems.ts';
 import { found, notFound, refusal } from './answers.ts';
 import * as routes from './routes.ts';
+import type { Done } from './schemas.ts';
 
 const conflict = (code: string, detail: string) =>
   refusal(409, code, 'Its state does not allow this.', detail);
@@ -84,9 +85,9 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
     return { id, kind, ids };
   }
 
-  const operations = {
+  return {
     /** An event is read again; a quarantined delivery is taken as an event, if it is one by the present settings. */
-    async retryDelivery(actor: string, id: string): Promise<Retried> {
+    async retryDelivery(actor: string, id: string): Promise<Done['retried']> {
       const { outcome, reason } = await changeable(id);
       if (outcome === 'quarantined' && reason === CONFLICTING)
         throw conflict(CONFLICTING, 'An event with its id said something else. The API decides; dismiss it.');
@@ -102,29 +103,33 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
               ? 'failed_again'
               : 'not_possible',
       );
-      if (tried.outcome === 'processed' || tried.outcome === 'accepted') return tried;
+      if (tried.outcome === 'processed' || tried.outcome === 'accepted') {
+        const { outcome: status, kind, recordId: record_id } = tried;
+        return { status, id, kind, record_id };
+      }
       throw tried.outcome === 'unknown' ? notFound() : conflict(...whyNot(tried));
     },
-    async dismissDelivery(actor: string, id: string): Promise<void> {
+    async dismissDelivery(actor: string, id: string): Promise<Done['dismissed']> {
       await changeable(id);
       await audit.change(actor, 'delivery_dismiss', id, async () => {
         if (await store.dismissDelivery(id, now())) return;
         const { state } = found(await store.showDelivery(id));
         throw conflict('delivery_state', `It is ${state}.`);
       });
+      return { status: 'dismissed', id };
     },
 
-    async fullSync(actor: string, kinds: readonly Kind[] = KINDS): Promise<Kind[]> {
+    async fullSync(actor: string, kinds: readonly Kind[] = KINDS): Promise<Done['sync']> {
       requireApi();
       const distinct = KINDS.filter((kind) => kinds.includes(kind));
       await audit.change(actor, 'sync', distinct.join(','), () =>
         actions.requestFullSync(distinct, `operator:${actor}`),
       );
-      return distinct;
+      return { status: 'queued', kinds: distinct, records: null };
     },
 
     /** Exactly the pending deletions that were shown with this digest, and no others. */
-    async approveDeletions(actor: string, id: number, digest: string) {
+    async approveDeletions(actor: string, id: number, digest: string): Promise<Done['approved']> {
       const until = clock.wall() + APPROVAL_MS;
       const { eventsOnly } = context.facts();
       const { kind, ids } = await decide(actor, 'problem_approve', id, (of) =>
@@ -132,30 +137,32 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
       );
       // Only a full sync deletes, and by the timer the next one may begin after the approval has ended.
       if (!eventsOnly) await actions.requestFullSync([kind], `approval:${id}+operator:${actor}`);
-      return { id, kind, ids, until: new Date(until).toISOString() };
+      return { status: 'approved', id, kind, ids, until: new Date(until).toISOString() };
     },
-    keepRecords: (actor: string, id: number, digest: string) =>
-      decide(actor, 'problem_keep', id, (kind) => store.keepRecords(kind, digest, now())),
+    async keepRecords(actor: string, id: number, digest: string): Promise<Done['kept']> {
+      const kept = await decide(actor, 'problem_keep', id, (kind) => store.keepRecords(kind, digest, now()));
+      return { status: 'kept', ...kept };
+    },
 
-    async refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<{ queued: number }> {
+    async refetch(actor: string, kind: Kind, ids: readonly string[]): Promise<Done['sync']> {
       requireApi();
       const distinct = [...new Set(ids)];
       const target = `${kind}/${distinct.join(',')}`.slice(0, TARGET_MAX_CHARACTERS);
       await audit.change(actor, 'refetch', target, () => actions.refetch(kind, distinct, actor));
-      return { queued: distinct.length };
+      return { status: 'queued', kinds: [kind], records: distinct.length };
     },
 
-    /** Accepts what was shown with this digest, and nothing that has changed since. True: a full sync was asked for. */
-    resolveProblem: (actor: string, id: number, digest: string): Promise<boolean> =>
+    /** Accepts what was shown with this digest, and nothing that has changed since. */
+    resolveProblem: (actor: string, id: number, digest: string): Promise<Done['resolved']> =>
       audit.change(actor, 'problem_resolve', String(id), async () => {
         const shown = found(await store.show('problems', id));
         switch (await store.resolveProblem(id, digest, now())) {
           case 'resolved': {
             // A list counts once a full sync ends with what was accepted, and by the timer that may take an hour.
             const { reason, kind } = shown;
-            if (reason !== 'incomplete_list' || kind === null || context.facts().eventsOnly) return false;
-            await actions.requestFullSync([kind], `problem:${id}+operator:${actor}`);
-            return true;
+            const full_sync = reason === 'incomplete_list' && kind !== null && !context.facts().eventsOnly;
+            if (full_sync) await actions.requestFullSync([kind], `problem:${id}+operator:${actor}`);
+            return { status: 'resolved', id, full_sync };
           }
           case 'changed':
             throw conflict(
@@ -169,22 +176,28 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
         }
       }),
 
-    async testNotification(actor: string): Promise<void> {
+    async testNotification(actor: string): Promise<Done['notified']> {
       if (!context.facts().notifies) throw conflict('no_notify_url', 'NOTIFY_URL is not set.');
       await audit.change(actor, 'notify_test', null, async () => {
         const error = await actions.testNotification();
         if (error !== null) throw refusal(502, 'not_delivered', 'NOTIFY_URL has not taken the test.', error);
       });
+      return { status: 'delivered' };
     },
 
     /** One entry for an export, when its first page is read. Never rejects. */
     noteExport: (actor: string, target: string): Promise<void> =>
       audit.note(actor, 'export', 'ok', target.slice(0, TARGET_MAX_CHARACTERS)),
 
-    pause: (actor: string) => audit.change(actor, 'pause', null, actions.pause),
-    resume: (actor: string) => audit.change(actor, 'resume', null, actions.resume),
+    async pause(actor: string): Promise<Done['paused']> {
+      await audit.change(actor, 'pause', null, actions.pause);
+      return { paused: true };
+    },
+    async resume(actor: string): Promise<Done['paused']> {
+      await audit.change(actor, 'resume', null, actions.resume);
+      return { paused: false };
+    },
   };
-  return operations;
 }
 
 /** The changing half of the JSON API. 202: queued; 200: done. */
@@ -192,51 +205,37 @@ export function createChanges(operations: Operations) {
   const actor = (c: Pick<OpsHandlerContext, 'get'>) => c.get('identity').name;
 
   const api = new OpenAPIHono<OpsEnv>();
-  api.openapi(routes.retryDelivery, async (c) => {
-    const { id } = c.req.valid('param');
-    const { outcome: status, kind, recordId } = await operations.retryDelivery(actor(c), id);
-    return c.json({ status, id, kind, record_id: recordId }, 200);
-  });
-  api.openapi(routes.dismissDelivery, async (c) => {
-    const { id } = c.req.valid('param');
-    await operations.dismissDelivery(actor(c), id);
-    return c.json({ status: 'dismissed' as const, id }, 200);
-  });
+  api.openapi(routes.retryDelivery, async (c) =>
+    c.json(await operations.retryDelivery(actor(c), c.req.valid('param').id), 200),
+  );
+  api.openapi(routes.dismissDelivery, async (c) =>
+    c.json(await operations.dismissDelivery(actor(c), c.req.valid('param').id), 200),
+  );
   api.openapi(routes.startSync, async (c) => {
     const { kinds, kind, ids } = c.req.valid('json');
-    if (kind !== undefined && ids !== undefined) {
-      const { queued } = await operations.refetch(actor(c), kind, ids);
-      return c.json({ status: 'queued' as const, kinds: [kind], records: queued }, 202);
-    }
-    const queued = await operations.fullSync(actor(c), kinds);
-    return c.json({ status: 'queued' as const, kinds: queued, records: null }, 202);
+    const isOfRecords = kind !== undefined && ids !== undefined;
+    const queued = isOfRecords
+      ? await operations.refetch(actor(c), kind, ids)
+      : await operations.fullSync(actor(c), kinds);
+    return c.json(queued, 202);
   });
-  api.openapi(routes.resolveProblem, async (c) => {
-    const { id } = c.req.valid('param');
-    const full_sync = await operations.resolveProblem(actor(c), id, c.req.valid('json').digest);
-    return c.json({ status: 'resolved' as const, id, full_sync }, 200);
-  });
-  api.openapi(routes.approveDeletions, async (c) => {
-    const { digest } = c.req.valid('json');
-    const approved = await operations.approveDeletions(actor(c), c.req.valid('param').id, digest);
-    return c.json({ status: 'approved' as const, ...approved }, 200);
-  });
-  api.openapi(routes.keepRecords, async (c) => {
-    const { digest } = c.req.valid('json');
-    const kept = await operations.keepRecords(actor(c), c.req.valid('param').id, digest);
-    return c.json({ status: 'kept' as const, ...kept }, 200);
-  });
-  api.openapi(routes.pause, async (c) => {
-    await operations.pause(actor(c));
-    return c.json({ paused: true }, 200);
-  });
-  api.openapi(routes.notifyTest, async (c) => {
-    await operations.testNotification(actor(c));
-    return c.json({ status: 'delivered' as const }, 200);
-  });
-  api.openapi(routes.resume, async (c) => {
-    await operations.resume(actor(c));
-    return c.json({ paused: false }, 200);
-  });
+  api.openapi(routes.resolveProblem, async (c) =>
+    c.json(
+      await operations.resolveProblem(actor(c), c.req.valid('param').id, c.req.valid('json').digest),
+      200,
+    ),
+  );
+  api.openapi(routes.approveDeletions, async (c) =>
+    c.json(
+      await operations.approveDeletions(actor(c), c.req.valid('param').id, c.req.valid('json').digest),
+      200,
+    ),
+  );
+  api.openapi(routes.keepRecords, async (c) =>
+    c.json(await operations.keepRecords(actor(c), c.req.valid('param').id, c.req.valid('json').digest), 200),
+  );
+  api.openapi(routes.pause, async (c) => c.json(await operations.pause(actor(c)), 200));
+  api.openapi(routes.resume, async (c) => c.json(await operations.resume(actor(c)), 200));
+  api.openapi(routes.notifyTest, async (c) => c.json(await operations.testNotification(actor(c)), 200));
   return api;
 }

@@ -100,7 +100,6 @@ export const queries = {
     unverified: flag.optional(),
     deleted: flag.optional(),
     deletion_pending: flag.optional().describe('Gone from the service, and waiting for you.'),
-    order: z.enum(['id', 'changed']).optional().describe('`changed`: the last change first.'),
     typed: flag
       .optional()
       .describe('With the typed columns of the view `…_flat`, with `at` of `…_history`, as in CSV.'),

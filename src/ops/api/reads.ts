@@ -67,10 +67,10 @@ export function createReads({ store, clock, configuration, diagnose }: OpsContex
     return c.json({ ...withAnswer(delivery), diagnosis }, 200);
   });
   api.openapi(routes.listRecords, async (c) => {
-    const { limit, after, order, typed, ...filter } = c.req.valid('query');
+    const { limit, after, typed, ...filter } = c.req.valid('query');
     const { kind } = c.req.valid('param');
     if (filter.at !== undefined) await requireKept(filter.at);
-    const page = await store.listRecords(kind, filter, { limit, after, order });
+    const page = await store.listRecords(kind, filter, { limit, after });
     if (!(typed ?? asksForCsv(c))) return answerPage(c, page, recordColumns(kind));
     const ids = page.items.map(({ id }) => id);
     const { columns, values } = await store.typedColumns(kind, ids, filter.at);

@@ -246,6 +246,9 @@ export const live = z.object({ status: z.literal('live') });
 export const ready = z.object({ status: z.literal('ready') });
 export const notReady = z.object({ status: z.literal('not_ready'), reason: text });
 
+/** What each change answers. */
+export type Done = { [Name in keyof typeof done]: z.output<(typeof done)[Name]> };
+
 export type Differences = z.output<typeof differences>;
 export type RunningSyncRun = z.output<typeof runningSyncRun>;
 export type ShownDelivery = z.output<typeof shownDelivery>;

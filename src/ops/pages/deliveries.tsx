@@ -83,7 +83,8 @@ function Chips({ outcome, state, ...rest }: Filter) {
 
 /** Its hidden fields are the filters that it does not show. */
 function SearchForm({ search, type, since, until, ...hidden }: Filter) {
-  const types = EVENT_TYPES.some((each) => each === type) ? EVENT_TYPES : [...EVENT_TYPES, type ?? ''];
+  const isKnown = type === undefined || EVENT_TYPES.some((each) => each === type);
+  const types = isKnown ? EVENT_TYPES : [...EVENT_TYPES, type];
   return (
     <Filters
       action="/deliveries"

@@ -54,8 +54,8 @@ export function createForms(
       const { data: id } = rowId.safeParse(fields.get('id'));
       const digest = fields.get('digest');
       if (id === undefined || digest === null) throw invalid(STALE);
-      const isAsked = await operations.resolveProblem(actor, id, digest);
-      return { to: '/', what: isAsked ? 'accepted' : 'resolved' };
+      const { full_sync } = await operations.resolveProblem(actor, id, digest);
+      return { to: '/', what: full_sync ? 'accepted' : 'resolved' };
     },
     async '/actions/notify-test'(actor) {
       await operations.testNotification(actor);

@@ -42,7 +42,6 @@ export interface List<Filters extends z.ZodObject, Row> {
   dense?: boolean;
   /** Instead of rows, where there are none and no search is under way. */
   empty(isFiltered: boolean, filter: z.output<Filters>): string;
-  foot?: (filter: z.output<Filters>) => Child;
 }
 
 /** The rows of a list that is ordered by their numbers. */
@@ -84,7 +83,6 @@ export function listPage<Filters extends z.ZodObject, Row>(list: List<Filters, R
             This page looked back to {reached}. There are more {noun[1]}.
           </p>
         )}
-        {list.foot?.(filter) ?? null}
         <Pager {...linksOf(c, rows.next)} words={reached === null ? `More ${noun[1]}` : 'Look further'} />
       </>
     );

@@ -11,20 +11,18 @@ import { pendingSection } from './pending.tsx';
 import { type Column, Instant, NO_NAME, nameOr, RecordId, Tabs, Word } from './pieces.tsx';
 import { Verified } from './record-page.tsx';
 
-const filters = queries.records.omit({ limit: true, after: true, typed: true });
+const filters = queries.records.omit({ limit: true, after: true, typed: true, at: true });
 
 type Filter = z.output<typeof filters>;
 
 export const recordsList = (context: OpsContext, kind: Kind): List<typeof filters, RecordReport> => ({
   name: 'Records',
   title: sentenceCase(kindPlural(kind)),
-  note: 'What the tables hold, as last written.',
+  note: 'What the tables hold, as last written, deleted records too.',
   noun: ['record', 'records'],
   filters,
   cursor: queries.records.shape.after.unwrap(),
-  async read({ order, ...filter }, paging) {
-    return await context.store.listRecords(kind, filter, { ...paging, order });
-  },
+  read: (filter, paging) => context.store.listRecords(kind, filter, paging),
   async head(filter) {
     const statuses = await context.store.listStatuses(kind);
     return (
@@ -65,18 +63,12 @@ export const recordsList = (context: OpsContext, kind: Kind): List<typeof filter
     isFiltered
       ? `No matching ${kindPlural(kind)}.`
       : `No ${kindPlural(kind)} yet. They come with the first full sync, or with the first event about one.`,
-  foot: ({ deleted, order }) => (
-    <p class="note">
-      {deleted === undefined ? 'Deleted records are shown too. ' : ''}
-      {order === 'changed' ? 'Records whose last change was trimmed are not shown.' : ''}
-    </p>
-  ),
 });
 
 const VERSION: Column<RecordReport> = ['Version', ({ version = null }) => <Word text={version} />];
 
 function filtersOf(kind: Kind, statuses: readonly string[], filter: Filter): Child {
-  const { search, status, field, unverified, deleted, deletion_pending, order } = filter;
+  const { search, status, field, unverified, deleted, deletion_pending } = filter;
   // The chosen status is among them, even if no record has it any more.
   const choices = new Set([...statuses, ...(status === undefined ? [] : [status])]);
   return (
@@ -90,7 +82,6 @@ function filtersOf(kind: Kind, statuses: readonly string[], filter: Filter): Chi
         ['unverified', 'Verified', unverified?.toString(), VERIFIED],
         ['deleted', 'Deleted', deleted?.toString(), LIVE],
         ['deletion_pending', 'Deletion', deletion_pending?.toString(), PENDING],
-        ['order', 'Order', order, ORDERS],
       ]}
     />
   );
@@ -100,7 +91,3 @@ const FIELD = { pattern: '[^=]+=.*', title: 'such as owner.team=Legal' };
 const VERIFIED = anyOf(['false', 'true'], (value) => (value === 'false' ? 'verified' : 'not yet'));
 const LIVE = anyOf(['false', 'true'], (value) => (value === 'false' ? 'live' : 'deleted'));
 const PENDING = anyOf(['true', 'false'], (value) => (value === 'true' ? 'pending' : 'not pending'));
-const ORDERS = [
-  ['', 'by id'],
-  ['changed', 'last changed first'],
-] as const;

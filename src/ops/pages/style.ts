@@ -139,7 +139,7 @@ td time, td.n, .whole { white-space: nowrap } .long { white-space: normal } td.w
 .tile h3 { margin-top: var(--s3); font-size: .8125rem; font-weight: 500; color: var(--soft) }
 .big { margin: var(--s1) 0 var(--s2); font: 600 1.75rem/1.2 var(--sans); letter-spacing: -.02em; overflow-wrap: anywhere }
 .big small { font: 400 .875rem/1.4 var(--sans); letter-spacing: 0; color: var(--soft) }
-.big + .note { margin-top: calc(-1 * var(--s1)) } .head + .note { margin-top: var(--s2) }
+.big + .note { margin-top: calc(-1 * var(--s1)) } .head + :is(.note, .pairs) { margin-top: var(--s2) }
 .tile .note + .pairs { margin-top: var(--s2) }
 .problem { padding-top: var(--s3) } .problem + .problem { margin-top: var(--s4); border-top: 1px solid var(--line) }
 .tile .problem h3 { margin: 0; color: var(--ink); font-size: .9375rem } .problem .note { max-width: 72ch; margin-top: 0 }

@@ -3,9 +3,9 @@ import type { Kind } from '../../compliance/kinds.ts';
 import { type JsonObject, MAX_ID_LENGTH } from '../../compliance/pointers.ts';
 import type { Dialect, Sql } from '../database.ts';
 import {
+  type Paging,
   type RecordFilter,
   type RecordPage,
-  type RecordPaging,
   type RecordReport,
   recordColumns,
   type ShownRecord,
@@ -31,29 +31,14 @@ const isTime = (type: FieldType) => type === 'date' || type === 'timestamp' || t
 /** Records, and the statuses that they have. */
 export function createRecordSearch(to: Sql) {
   return {
-    /** The cursor is the last record's id, or in the order of changes the number of its last change. */
-    async listRecords(kind: Kind, filter: RecordFilter, paging: RecordPaging): Promise<RecordPage> {
-      const rows = filter.at === undefined ? sql`${TABLE_OF[kind]}` : asOf(to.dialect, kind, filter.at);
-      const { order = 'id', after } = paging;
-      // In the order of changes each record is found once: by the change that wrote its content.
-      const [from, key, isBehind, direction] =
-        order === 'id'
-          ? [sql`${rows} AS r`, sql`r.id`, sql`r.id > ${after ?? ''}`, sql`ASC`]
-          : [
-              sql`changes AS c JOIN ${rows} AS r ON r.id = c.record_id AND r.change_seq = c.seq`,
-              sql`c.seq`,
-              sql`c.kind = ${kind} AND c.seq < ${Number(after ?? Number.MAX_SAFE_INTEGER)}`,
-              sql`DESC`,
-            ];
-      const statement = sql`SELECT ${ofRow(kind)}, ${key} AS place FROM ${from}
-        WHERE ${isBehind} AND ${allOf(conditionsOf(to.dialect, filter))} ORDER BY ${key} ${direction}`;
-      const page = await to.page<RecordReport & { place: string | number }>(
-        statement,
-        [TABLE_OF[kind].data],
-        limitOf(paging),
-      );
-      const items = page.rows.map(({ place, ...row }) => reportOf(row));
-      return { items, next: page.isFull ? String(page.rows.at(-1)!.place) : null };
+    /** By id: the cursor is the last record's. */
+    async listRecords(kind: Kind, filter: RecordFilter, paging: Paging): Promise<RecordPage> {
+      const from = filter.at === undefined ? sql`${TABLE_OF[kind]}` : asOf(to.dialect, kind, filter.at);
+      const statement = sql`SELECT ${ofRow(kind)} FROM ${from} AS r
+        WHERE r.id > ${paging.after ?? ''} AND ${allOf(conditionsOf(to.dialect, filter))} ORDER BY r.id`;
+      const { rows, isFull } = await to.page<RecordReport>(statement, [TABLE_OF[kind].data], limitOf(paging));
+      const items = rows.map(reportOf);
+      return { items, next: isFull ? items.at(-1)!.id : null };
     },
 
     /** When the oldest version is from that is kept of every record; null: there is none yet. ISO 8601. */
@@ -127,7 +112,7 @@ const asOf = (dialect: Dialect, kind: Kind, at: string): SQL =>
   sql`(SELECT r.id, c.name, ${kind === 'policy' ? sql`c.version, ` : sql``}c.status, c.data, r.first_seen_at, c.at AS synced_at,
       ${dialect.instant(null)} AS verified_at, ${dialect.instant(null)} AS unverified_since,
       CASE c.operation WHEN 'delete' THEN c.at END AS deleted_at, ${dialect.instant(null)} AS deletion_pending_since,
-      CAST(NULL AS text) AS last_event_id, ${dialect.instant(null)} AS last_event_at, c.cause, c.cause_id, c.seq AS change_seq
+      CAST(NULL AS text) AS last_event_id, ${dialect.instant(null)} AS last_event_at, c.cause, c.cause_id
     FROM ${TABLE_OF[kind]} r JOIN changes c ON c.seq =
       (SELECT max(seq) FROM changes WHERE kind = ${kind} AND record_id = r.id AND at <= ${dialect.instant(at)}))`;
 

@@ -1,11 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  PAGE_LIMIT_MAX,
-  type Paging,
-  type Period,
-  type RecordFilter,
-  type RecordOrder,
-} from '../../../src/store/reports.ts';
+import { PAGE_LIMIT_MAX, type Paging, type Period, type RecordFilter } from '../../../src/store/reports.ts';
 import { IS_FULL } from '../../support/full.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, shownOf, TIMING } from '../scene.ts';
 
@@ -268,15 +262,13 @@ export function describeReports(open: OpenEngine): void {
           return found;
         }
         const limit = PAGE_LIMIT_MAX;
-        const list = (filter: RecordFilter, order?: RecordOrder) =>
+        const list = (filter: RecordFilter) =>
           idsByPage(
-            (after) => store.listRecords('vendor', filter, { limit, after, order }),
+            (after) => store.listRecords('vendor', filter, { limit, after }),
             ({ id }) => id,
           );
         expect(await list({})).toEqual(['v v0', 'v1 v2 v3 v4', 'v5 v6']);
         expect(await list({ status: 'active' })).toEqual(['v0 v1 v2', 'v3 v4', 'v5 v6']);
-        // The last of these has as many bytes as a page may have, so that one without rows follows.
-        expect(await list({}, 'changed')).toEqual(['v v6 v5', 'v4', 'v3 v2 v1 v0', '']);
         expect(await list({ search: 'name' })).toEqual(['v0 v1 v2', 'v3 v4', 'v5 v6']);
         const changes = (after = '0') =>
           store.listChanges(Number(after), limit).then((items) => ({
