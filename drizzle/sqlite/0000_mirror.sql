@@ -175,10 +175,10 @@ CREATE TABLE `record_state` (
 	`provisional_created` integer,
 	`read_number` integer DEFAULT 0 NOT NULL,
 	`read_ended_at` integer,
-	`returned` integer DEFAULT 0 NOT NULL,
+	`returned` integer DEFAULT false NOT NULL,
 	`missing_since` integer,
 	`missing_number` integer,
-	`proven` integer DEFAULT 0 NOT NULL,
+	`proven` integer DEFAULT false NOT NULL,
 	`delete_event` integer,
 	`searched` integer DEFAULT 0 NOT NULL,
 	`confirmed` integer DEFAULT 0 NOT NULL,
@@ -288,7 +288,7 @@ CREATE TABLE `sync_runs` (
 	`outcome` text,
 	`error` text,
 	`differences` text,
-	`listed` integer DEFAULT 0 NOT NULL,
+	`listed` integer DEFAULT false NOT NULL,
 	`number` integer NOT NULL,
 	`began_at` integer NOT NULL
 );

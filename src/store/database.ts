@@ -31,15 +31,17 @@ export interface Dialect {
   isJson(found: SQL, value: unknown): SQL;
   /** An instant, where PostgreSQL would take it for a text. */
   instant(iso: string | null): SQL;
-  /** These ids as a table `listed`, with the columns `id` and `nth` (their order). */
+  /** Documents as a table `given`: `id`, and `data` as a row holds it. */
+  documents(objects: readonly { id: string; json: string }[]): SQL;
+  /** The text at a path of the document of a row `r`, or the whole number where one counts; else null. */
+  textAt(path: readonly string[], isNumber: boolean): string;
+  /** These ids as a table `listed`. */
   listed(ids: readonly string[]): SQL;
   /** These rows as a table `given`. All columns are text. */
   given<Column extends string>(
     columns: readonly Column[],
     rows: readonly Readonly<Record<Column, string | null>>[],
   ): SQL;
-  /** At the end of a SELECT: locks its rows until the unit ends. */
-  readonly forUpdate: SQL;
   millisecondsBetween(earlier: SQL, later: SQL): SQL;
   /** After a table's name, for SQLite's planner: the index to use; null: none. */
   indexedBy(index: string | null): SQL;
@@ -68,7 +70,7 @@ export interface Sql {
   query<Row>(statement: SQL): Promise<Row[]>;
   /**
    * The first rows: at most `limit`, and only until these JSON columns have `maxBytes` together (default: `PAGE_BYTES`). `isFull`: more
-   * rows may follow. Those are not read if the statement returns its rows in the order of an index or of `listed`.
+   * rows may follow. Those are not read if the statement returns its rows in the order of an index.
    */
   page<Row>(
     statement: SQL,
@@ -80,8 +82,25 @@ export interface Sql {
   change(statement: SQL): Promise<number>;
 }
 
+/** How rows of a table are written. Made once for each call site, since an engine keeps a statement for each. */
+export interface Writing {
+  table: string;
+  /** Fields of a row, and the columns they go to; `custom`: an instant. */
+  columns: readonly {
+    field: string;
+    name: string;
+    type: 'string' | 'number' | 'boolean' | 'custom' | 'json';
+  }[];
+  /** An UPDATE of the row with this key, which is the last of the columns; null: an INSERT. */
+  key: string | null;
+  /** Behind an INSERT: what is done where a row is there already. */
+  conflict: string;
+}
+
 /** One atomic unit, which has the counter locked. */
 export interface Unit extends Sql {
+  /** Writes these rows, none of them twice, without waiting for the answer. Objects are JSON, but for instants. */
+  write(how: Writing, rows: readonly object[]): void;
   /** Writes without waiting for the answer. If the statement fails, the unit fails and is rolled back. */
   send(statement: SQL): void;
   numbers: Numbers;
@@ -89,7 +108,11 @@ export interface Unit extends Sql {
   problemChanges: ProblemChange[];
 }
 
+export type Flush = 'first' | 'beside' | 'later';
+
 export interface Database {
+  /** The steady clock is the database's, so that instants stay valid when a process ends. */
+  readonly keepsTime: boolean;
   /** Single statements. Each sees what is committed when it begins. */
   readonly sql: Sql;
   /** The counter. No number up to this one is given out again, even after a crash. */
@@ -102,13 +125,13 @@ export interface Database {
    * One atomic unit that writes. The units of all processes run one after another, so number order is commit order. A failed unit
    * may run again, so `work` changes nothing but the database. `first` reads what `work` needs, in the same round trip as the lock.
    *
-   * `isRedone`: if a crash loses the unit, the same is done again, from what is stored. So it does not wait for the disk: on SQLite not at
-   * all, on PostgreSQL the next unit does not, but its result does.
+   * `flush`: `first`: nobody sees the unit before it is on the disk. `beside`: on PostgreSQL the next unit need not wait for that, but its
+   * own result does. `later`: nor does its result on SQLite, since the same is done again, from what is stored, if a crash loses the unit.
    */
   transact<T, First = undefined>(
     work: (unit: Unit, read: First) => Promise<T>,
     first?: (sql: Sql) => Promise<First>,
-    isRedone?: boolean,
+    flush?: Flush,
   ): Promise<T>;
   /** One atomic unit without numbers. Units that name the same table run one after another. */
   transactApart<T>(table: Table | null, work: (unit: Sql) => Promise<T>): Promise<T>;

@@ -24,7 +24,7 @@ export function drizzleModule<Name extends keyof Modules>(name: Name): Modules[N
 }
 
 const { getTableName, sql } = drizzleModule('drizzle-orm');
-const { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } =
+const { blob, customType, index, integer, primaryKey, sqliteTable, text, uniqueIndex } =
   drizzleModule('drizzle-orm/sqlite-core');
 
 /** Column types and indexes in SQLite's form. The TypeScript types serve both engines. */
@@ -38,14 +38,14 @@ export const sqlite = {
   /** Compared and ordered byte by byte. */
   key: text,
   /** ISO 8601 UTC of fixed width, so that its order as text is its order in time. */
-  instant: text,
-  json: text,
+  instant: customType<{ data: string }>({ dataType: () => 'text' }),
+  json: (name: string) => text(name, { mode: 'json' }),
   bytes: (name: string) => blob(name, { mode: 'buffer' }),
   /** A counter, or milliseconds: more than 32 bits. */
   number: integer,
   serial: (name: string) => integer(name).primaryKey({ autoIncrement: true }),
-  flag: integer,
-  no: 0,
+  flag: (name: string) => integer(name, { mode: 'boolean' }),
+  no: false,
 };
 export type Vocabulary = typeof sqlite;
 

@@ -7,7 +7,7 @@ import { createFieldVerbs } from './units/fields.ts';
 import { createHeartbeatVerbs } from './units/heartbeat.ts';
 import { createOperatorVerbs } from './units/operators.ts';
 import { createProblemVerbs } from './units/problem-verbs.ts';
-import { createProcessingVerbs, type Engine } from './units/processing.ts';
+import { createProcessingVerbs } from './units/processing.ts';
 import { reading } from './units/reading.ts';
 import { createReports } from './units/reports.ts';
 import { createSharedVerbs } from './units/shared.ts';
@@ -72,15 +72,15 @@ export interface Store extends Verbs, NoticeStore {
 /** The verbs that are written once for both engines. */
 export type Verbs = ReturnType<typeof createVerbs>;
 
-export function createVerbs(database: Database, engine: Engine) {
+export function createVerbs(database: Database) {
   const reports = createReports(database.reports ?? database);
   Object.values(reports).forEach(reading);
   return {
-    ...createProcessingVerbs(database, engine),
-    ...createEventVerbs(database, engine),
-    ...createDueVerbs(database, engine),
-    ...createBackfillVerbs(database, engine.records),
-    ...createDeletionVerbs(database, engine.records),
+    ...createProcessingVerbs(database),
+    ...createEventVerbs(database),
+    ...createDueVerbs(database),
+    ...createBackfillVerbs(database),
+    ...createDeletionVerbs(database),
     ...createFullSyncVerbs(database),
     ...createProblemVerbs(database),
     ...createHeartbeatVerbs(database),

@@ -36,13 +36,10 @@ export function interleaved(
   return {
     ...database,
     sql: stepping(database.sql),
-    transact: (work, first) =>
-      crowd.counted(place, () => database.transact(whole(work), first && ((sql) => first(stepping(sql))))),
-    transactAtOnce: <Row>(call: SQL) =>
-      crowd.counted(place, async () => {
-        await step();
-        return await database.transactAtOnce<Row>(call);
-      }),
+    transact: (work, first, flush) =>
+      crowd.counted(place, () =>
+        database.transact(whole(work), first && ((sql) => first(stepping(sql))), flush),
+      ),
     atOneMoment: (work) => database.atOneMoment(whole(work)),
     transactApart: (opening, work) => database.transactApart(opening, whole(work)),
   };

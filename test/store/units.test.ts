@@ -3,7 +3,6 @@ import type { Database, Sql, Unit } from '../../src/store/database.ts';
 import { connect } from '../../src/store/sqlite/connection.ts';
 import { createDatabase, statementsOf } from '../../src/store/sqlite/database.ts';
 import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
-import { createRecords } from '../../src/store/sqlite/records.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import { createBackfillVerbs } from '../../src/store/units/backfill.ts';
 import { createDeletionVerbs } from '../../src/store/units/deletions.ts';
@@ -38,6 +37,7 @@ function overheard(
     },
   });
   const database: Database = {
+    keepsTime: false,
     sql: hearing(real.sql),
     transact: (work, first) =>
       real.transact((unit, read) => {
@@ -51,15 +51,15 @@ function overheard(
     atOneMoment: real.atOneMoment,
     currentNumber: real.currentNumber,
   };
-  return { db, database, records: createRecords(db).engine.records };
+  return { db, database };
 }
 
 it('a beat, and a read that found nothing, wait for no answer while they hold the counter', async () => {
   let waited = 0;
-  const { database, records } = overheard(() => {
+  const { database } = overheard(() => {
     waited += 1;
   });
-  await createDueVerbs(database, { keepsTime: false }).makeKnown('vendor', ['v'], NOW);
+  await createDueVerbs(database).makeKnown('vendor', ['v'], NOW);
   waited = 0;
   await createHeartbeatVerbs(database).beat(NOW, {
     eventsOnly: false,
@@ -71,7 +71,7 @@ it('a beat, and a read that found nothing, wait for no answer while they hold th
   expect(waited).toBe(0);
   const read = { number: 0, beganAt: NOW.steady, endedAt: NOW.steady, endedWall: NOW.wall };
   const context = { witnessed: false, timing: TIMING } as never;
-  await createBackfillVerbs(database, records).recordMissing('vendor', 'v', read as never, context);
+  await createBackfillVerbs(database).recordMissing('vendor', 'v', read as never, context);
   expect(waited).toBe(0);
 });
 
@@ -82,7 +82,7 @@ it('what was touched is whole where retention takes the end of the feed while it
     if (!prepared.source.includes('FROM changes')) return;
     for (const trim of trims.splice(0)) trim();
   });
-  await createDueVerbs(database, { keepsTime: false }).makeKnown('vendor', ['v', 'w', 'x'], NOW);
+  await createDueVerbs(database).makeKnown('vendor', ['v', 'w', 'x'], NOW);
   db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause, change_seq) VALUES ('v', '{}', '', '', '', 1);
     INSERT INTO changes (seq, kind, record_id, operation, before, after, data, cause, at)
     VALUES (1, 'vendor', 'v', 'created', 'null', '{}', '{}', '', '');
@@ -108,25 +108,25 @@ it('events that name a record are given with their bodies, though retention take
     known: true,
     body: '{"data":{"vendorId":"v"}}',
   }));
-  const { db, database, records } = overheard((statement) => {
+  const { db, database } = overheard((statement) => {
     const { prepared } = statementsOf(db)(statement);
     if (prepared.source.includes('seq, id, type'))
       db.exec("UPDATE events SET body = NULL WHERE id = 'evt_1'");
   });
   await storeOver(db).accept({ events, unusable: [] }, NOW, TIMING);
-  const naming = await createBackfillVerbs(database, records).eventsNaming('vendor', 'v', { limit: 5 });
+  const naming = await createBackfillVerbs(database).eventsNaming('vendor', 'v', { limit: 5 });
   expect(naming.map(({ id }) => id)).toEqual(['evt_2']);
 });
 
 it('what is missing is found among what is missing, however many records there are', async () => {
   const plans: string[] = [];
-  const { db, database, records } = overheard((statement) => {
+  const { db, database } = overheard((statement) => {
     const { prepared, params } = statementsOf(db)(statement);
     if (!prepared.source.includes('missing_since IS NOT NULL')) return;
     const plan = db.prepare(`EXPLAIN QUERY PLAN ${prepared.source}`).all(...params) as { detail: string }[];
     plans.push(plan[0]!.detail);
   });
-  const verbs = createDeletionVerbs(database, records);
+  const verbs = createDeletionVerbs(database);
   await verbs.countProofs('vendor');
   await verbs.concludeDeletions(
     'vendor',

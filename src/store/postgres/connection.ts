@@ -4,7 +4,7 @@ import pg from 'pg';
 import { type Database, numbersFrom, type Sql, turns, type Unit } from '../database.ts';
 import type { Table } from '../schema.ts';
 import { quoted, type SQL, sql } from '../statement.ts';
-import { DIALECT, pagesBy, write } from './dialect.ts';
+import { DIALECT, pagesBy, write, writing } from './dialect.ts';
 import { ConnectionLost, endsConnection, isRetryable, translate, wrapErrors } from './failures.ts';
 import {
   clientConfig,
@@ -66,11 +66,6 @@ interface Committed<T> {
 
 export interface PostgresDatabase extends Database {
   readonly schema: string;
-  /**
-   * `transact` for a single call of one of our functions, which locks the counter itself. It must be a function: each of its statements
-   * sees what is committed when it begins, but a plain statement would see the state from before it had the counter.
-   */
-  transactAtOnce<T>(call: SQL): Promise<Committed<T>>;
   /** `opening` as a text is SQL that runs with the BEGIN. */
   transactApart<T>(opening: Table | string | null, work: (sql: Sql) => Promise<T>): Promise<T>;
   /** A connection outside the pool, with the same settings, for example for LISTEN. The caller ends it. */
@@ -136,14 +131,6 @@ export function createDatabase(
     }
   }
 
-  const atOnce = <T>(call: SQL) =>
-    thenDurable(async (client, flush) => {
-      const answer = sqlOn(client).query<{ result: T }>(sql`SELECT ${call} AS result, ${sql.raw(UNFLUSHED)}`);
-      flush();
-      const [row] = await answer;
-      return row!.result;
-    });
-
   /** Runs `work` in a transaction, which `work` commits. `opening` is SQL that runs with the BEGIN. */
   async function inTransaction<T>(
     client: pg.PoolClient,
@@ -205,44 +192,51 @@ export function createDatabase(
 
   return {
     schema,
+    keepsTime: true,
     ...statementsIn(Math.max(2, size - KEPT_FOR_UNITS)),
     reports: statementsIn(REPORTS_AT_ONCE),
     // Units wait for their turn here, because each would otherwise occupy a connection while it waits for the counter. All others wait
     // for the round trips of the unit that has it, so the first reads are sent with the lock, and writes with the commit.
-    transact: async (work, first, isRedone = false) => {
+    transact: async (work, first, flushing = 'first') => {
       const unitOn = (client: pg.PoolClient, flush: () => void) =>
-        inTransaction(client, `${HOLD_COUNTER}, ${isRedone ? UNFLUSHED : FLUSHED}`, async (opening) => {
-          const statements = sqlOn(client);
-          const [opened, read] = await allWhenSettled([opening, first?.(statements)]);
-          const { value: start } = opened[1]!.rows[0] as { value: number };
-          const numbers = numbersFrom(start);
-          const sent: Promise<unknown>[] = [];
-          const send: Unit['send'] = (statement) => {
-            const answer = statements.change(statement);
-            // Marked as handled, since the commit awaits it.
-            answer.catch(() => undefined);
-            sent.push(answer);
-          };
-          const unit = { ...statements, numbers, problemChanges: [], send };
-          const result = await work(unit, read as never).catch(async (error: unknown) => {
-            // If a sent statement failed before, its error is the reason; later ones only say that the transaction has failed.
-            await allWhenSettled(sent);
-            throw error;
-          });
-          const number = numbers.current();
-          const save =
-            number === start ? '' : `UPDATE counter SET value = ${number} WHERE value >= ${start}; `;
-          const committed = commit(client, sent, save);
-          if (isRedone) flush();
-          await committed;
-          return { result, number };
-        });
+        inTransaction(
+          client,
+          `${HOLD_COUNTER}, ${flushing === 'first' ? FLUSHED : UNFLUSHED}`,
+          async (opening) => {
+            const statements = sqlOn(client);
+            const [opened, read] = await allWhenSettled([opening, first?.(statements)]);
+            const { value: start } = opened[1]!.rows[0] as { value: number };
+            const numbers = numbersFrom(start);
+            const sent: Promise<unknown>[] = [];
+            const send: Unit['send'] = (statement) => {
+              const answer = statements.change(statement);
+              // Marked as handled, since the commit awaits it.
+              answer.catch(() => undefined);
+              sent.push(answer);
+            };
+            const write: Unit['write'] = (how, rows) => {
+              if (rows.length > 0) send(writing(how, rows));
+            };
+            const unit = { ...statements, numbers, problemChanges: [], send, write };
+            const result = await work(unit, read as never).catch(async (error: unknown) => {
+              // If a sent statement failed before, its error is the reason; later ones only say that the transaction has failed.
+              await allWhenSettled(sent);
+              throw error;
+            });
+            const number = numbers.current();
+            const save =
+              number === start ? '' : `UPDATE counter SET value = ${number} WHERE value >= ${start}; `;
+            const committed = commit(client, sent, save);
+            if (flushing !== 'first') flush();
+            await committed;
+            return { result, number };
+          },
+        );
       const { result: unit, durable } = await inTurn(() => retrying(() => thenDurable(unitOn)));
       await durable;
       durableNumber = Math.max(durableNumber, unit.number);
       return unit.result;
     },
-    transactAtOnce: <T>(call: SQL) => inTurn(() => retrying(() => atOnce<T>(call))),
     transactApart: (opening, work) =>
       retrying(() =>
         pool.onConnection((client) =>

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
-import type { Database, Sql, Unit } from '../database.ts';
+import type { Database, Flush, Sql, Unit } from '../database.ts';
 import { sql } from '../statement.ts';
 import { createVerbs, type Lease, type Notice, type SharedStore, type Store } from '../store.ts';
 import { beginEpoch, EPOCH_FACT } from '../units/epoch.ts';
@@ -9,7 +9,6 @@ import { withProblemWatcher } from '../units/problem-watcher.ts';
 import { requireLease } from '../units/shared.ts';
 import { singleValue, writeFact } from '../units/sql.ts';
 import { createDatabase, type PostgresDatabase } from './connection.ts';
-import { createEngine } from './events.ts';
 import { tlsTrouble } from './failures.ts';
 import {
   checkPooler,
@@ -87,8 +86,7 @@ export function storeOver(
   server: PostgresDatabase,
   { database, watchProblems } = withProblemWatcher(server),
 ): Store {
-  const engine = createEngine(database);
-  const verbs = createVerbs(database, engine);
+  const verbs = createVerbs(database);
   const settleEpoch = epochSettler(database);
   return {
     engine: 'postgres',
@@ -107,7 +105,7 @@ export function storeOver(
       );
     },
     exposures: () => exposures(database),
-    underLease: (lease) => createVerbs(fenced(database, lease), engine),
+    underLease: (lease) => createVerbs(fenced(database, lease)),
     close: () => database.close(),
   };
 }
@@ -122,12 +120,12 @@ function fenced(database: Database, lease: Lease): Database {
     transact<T, First>(
       work: (unit: Unit, read: First) => Promise<T>,
       first?: (to: Sql) => Promise<First>,
-      isRedone?: boolean,
+      flush?: Flush,
     ) {
       return database.transact(
         (unit, [, read]: [unknown, First]) => work(unit, read),
         (to) => Promise.all([requireLease(to, lease), first?.(to) as Promise<First>]),
-        isRedone,
+        flush,
       );
     },
   };

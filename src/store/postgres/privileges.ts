@@ -40,7 +40,7 @@ export async function checkPrivileges(database: PostgresDatabase, readOnly: bool
 }
 
 /** Functions that the service calls by name. By default everybody may call them; triggers need no privilege. */
-const FUNCTIONS = ['accept_events', 'hold_counter', 'mark_dirty'];
+const FUNCTIONS = ['hold_counter'];
 
 async function checkFunctions(database: PostgresDatabase): Promise<void> {
   const closed = await database.sql.query<{ name: string; user: string }>(

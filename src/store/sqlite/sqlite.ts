@@ -8,7 +8,6 @@ import { writeFact } from '../units/sql.ts';
 import { type Connection, connect, guardedVerb, placeKeeper, sizeOf } from './connection.ts';
 import { createNotes } from './copies.ts';
 import { createDatabase } from './database.ts';
-import { createEngine } from './events.ts';
 import { backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
 
 export interface OpeningOptions {
@@ -102,7 +101,7 @@ export function storeOver(
   db: Connection,
   { database, watchProblems } = withProblemWatcher(createDatabase(db)),
 ): Store {
-  const common = createVerbs(database, createEngine(db));
+  const common = createVerbs(database);
   const keepPlace = placeKeeper(db);
   const notes = createNotes(db, database);
   const whileInPlace = async <T>(work: () => Promise<T>): Promise<T> => {

@@ -37,10 +37,10 @@ import {
   type LoadedRecord,
   loadRecords,
   nameEvents,
-  type Records,
   TABLE_OF,
   writeContent,
 } from './records.ts';
+import { markDirty, saveRecords, settledAmong } from './saving.ts';
 import { excluded, idsOf, iso, singleValue, update, upsert, writerOf } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
@@ -55,7 +55,7 @@ interface ApplyContext {
 const UNREAD = sql.raw('seq, id, type, kind, attempts, body');
 
 /** The verbs that make rows equal to what the API showed. */
-export function createBackfillVerbs(database: Database, records: Records) {
+export function createBackfillVerbs(database: Database) {
   const { sql: statements } = database;
 
   return {
@@ -90,7 +90,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
             else changed.push(record);
           }
           await nameEvents(unit, changes, loaded);
-          records.save(unit, changed, changes, nowIso);
+          saveRecords(unit, changed, changes, nowIso);
           noteRead(unit, kind, confirmed, read, nowIso, context.syncRunId);
           const verified = applied.filter((one) => one.verified).map((one) => one.id);
           await resolveRecords(unit, kind, verified, nowIso);
@@ -104,14 +104,12 @@ export function createBackfillVerbs(database: Database, records: Records) {
         async (first: Sql) => {
           // Not worth a statement for a single record.
           const settled =
-            objects.length > 1
-              ? await records.settled(first, kind, objects, read.number, context.pointers)
-              : [];
+            objects.length > 1 ? await settledAmong(first, kind, objects, read.number, context.pointers) : [];
           const known = new Set(settled);
           const others = objects.filter(({ id }) => !known.has(id)).map(({ id }) => id);
           return { settled, loaded: await loadRecords(first, kind, others) };
         },
-        true,
+        'later',
       );
     },
 
@@ -129,11 +127,11 @@ export function createBackfillVerbs(database: Database, records: Records) {
           if (record.stored === null) return 'known';
           const decision = decideMissing(read, record, { ...context, ...said.get(id) }, context.timing);
           record.state = decision.state;
-          records.save(unit, [record], [], nowIso);
+          saveRecords(unit, [record], [], nowIso);
           return decision.outcome;
         },
         (first: Sql) => Promise.all([loadRecords(first, kind, [id]), saidOf(first, kind, [id], nowIso)]),
-        true,
+        'later',
       );
     },
 
@@ -240,7 +238,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
           );
           const fresh = named.filter((other) => loaded.get(other)!.state.dirty <= event);
           const dirtied = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
-          records.dirty(unit, dirtied, now, timing);
+          markDirty(unit, dirtied, now, timing);
         },
         (first: Sql) => loadRecords(first, kind, named),
       );
@@ -254,7 +252,7 @@ export function createBackfillVerbs(database: Database, records: Records) {
     ): Promise<void> {
       await database.transact(async (unit) => {
         const dirtied = named.map((record) => ({ ...record, number: unit.numbers.next() }));
-        records.dirty(unit, dirtied, now, timing);
+        markDirty(unit, dirtied, now, timing);
       });
     },
 

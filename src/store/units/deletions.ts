@@ -25,11 +25,11 @@ import {
   type LoadedRecord,
   loadRecords,
   nameEvents,
-  type Records,
   TABLE_OF,
   tableName,
   writeContent,
 } from './records.ts';
+import { saveRecords } from './saving.ts';
 import { idsOf, iso, singleValue, update } from './sql.ts';
 
 /** Ids that two complete list scans, the second begun at `beganAt`, did not show, as of `number`. Null: only 404s are the proof. */
@@ -46,7 +46,7 @@ interface Context {
 const BY_PERSON: Cause = { cause: 'person', causeId: null };
 
 /** The verbs that turn proven absences into tombstones or pending deletions. */
-export function createDeletionVerbs(database: Database, records: Records) {
+export function createDeletionVerbs(database: Database) {
   const { sql: statements } = database;
 
   async function conclude(
@@ -86,7 +86,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
       }
     }
     await nameEvents(unit, changes, candidates);
-    records.save(unit, candidates.values(), changes, nowIso);
+    saveRecords(unit, candidates.values(), changes, nowIso);
     await dropPending(unit, kind, gone, nowIso);
     await resolveRecords(unit, kind, gone, nowIso);
     await addPending(unit, kind, pending, now);
@@ -119,7 +119,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
       early.push(record);
       return false;
     });
-    if (early.length > 0) records.save(unit, early, [], nowIso);
+    if (early.length > 0) saveRecords(unit, early, [], nowIso);
     return [
       ...recordsOf(proven).filter((record) => isUntouchedSince(record, record.state.missingNumber)),
       ...gone,
@@ -135,7 +135,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
       const context = { cause: BY_PERSON, nowIso, numbers: unit.numbers };
       return writeContent(record, tombstone, diffContent(record.row, tombstone)!, context);
     });
-    records.save(unit, announced, changes, nowIso);
+    saveRecords(unit, announced, changes, nowIso);
     await dropPending(
       unit,
       kind,
@@ -215,7 +215,7 @@ export function createDeletionVerbs(database: Database, records: Records) {
       say(kind, digest, async (unit, ids) => {
         const kept = [...(await loadRecords(unit, kind, ids)).values()];
         for (const record of kept) record.state = decideKept(record.state);
-        records.save(unit, kept, [], iso(now.wall));
+        saveRecords(unit, kept, [], iso(now.wall));
         const named = sql`kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`;
         await unit.change(update(pending, { approvedUntil: null, keptNumber: unit.numbers.next() }, named));
         await noLongerPending(unit, kind, ids, iso(now.wall));

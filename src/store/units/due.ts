@@ -16,7 +16,7 @@ export const ALIVE_MS = 60_000;
 const UNREAD = { attempts: 0, missingSince: null, missingNumber: null, proven: sql`false` };
 
 /** Which records are known, and when each is read. */
-export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: boolean }) {
+export function createDueVerbs(database: Database) {
   const { sql: statements } = database;
   const write = writerOf(database);
 
@@ -39,7 +39,7 @@ export function createDueVerbs(database: Database, { keepsTime }: { keepsTime: b
     /** At start: unverified records count as marked dirty now, since one run cannot compare instants of another's steady clock. */
     markUnverifiedDirty: (now: Now, timing: DirtyTiming): Promise<number> =>
       database.transact(async (unit) =>
-        keepsTime && (await isServed(unit, now))
+        database.keepsTime && (await isServed(unit, now))
           ? await clampToClock(unit, now, timing)
           : await restartClocks(unit, now, timing),
       ),

@@ -35,9 +35,10 @@ import { IS_WAITING, problemsOfDelivery, resolveDismissed, resolveSettled } from
 import { rejectionNumber } from './delivery-search.ts';
 import { makeKnown } from './due.ts';
 import { endProblem, openProblem, resolveRecords } from './problems.ts';
-import { applyAll, type Engine, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
+import { applyAll, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
 import { reading } from './reading.ts';
-import { loadRecords, type Records, TABLE_OF } from './records.ts';
+import { loadRecords, TABLE_OF } from './records.ts';
+import { EVENTS, markDirty } from './saving.ts';
 import { firstRow, insertInto, iso, update } from './sql.ts';
 import { TRIMMED_UNSEARCHED, trimBodiesAgainFrom } from './upkeep.ts';
 
@@ -52,29 +53,42 @@ type StoredEvent = Omit<PendingEvent, 'kind' | 'receivedWall'> & {
 };
 
 /** Accepting and rejecting deliveries, and what people do about those that were not understood. */
-export function createEventVerbs(database: Database, engine: Engine) {
+export function createEventVerbs(database: Database) {
   const failAgain = (to: Sql, id: string, error: string, processedAt: string) => {
     const failed = { attempts: sql`${events.attempts} + 1`, error, processedAt };
     return to.change(update(events, failed, sql`id = ${id} AND state = 'failed'`));
   };
 
+  /** `known`: those of the events' ids that were accepted before. */
   async function take(
     unit: Unit,
     arrived: readonly IncomingEvent[],
+    known: readonly string[],
     unusable: readonly UnusableDelivery[],
     now: Now,
-    timing: DirtyTiming,
-    pointers: IdPointers,
+    { timing, pointers }: Pick<ProvisionalRules, 'timing' | 'pointers'>,
   ): Promise<AcceptOutcome[]> {
-    const numbers = await engine.insertNew(unit, arrived, now, timing);
-    for (const [nth, event] of arrived.entries())
-      if (numbers[nth] !== null && !waitsForProcessing(event))
-        await makeNamedKnown(unit, event, now, pointers);
-    const again = arrived.filter((_, nth) => numbers[nth] === null);
+    const seen = new Set(known);
+    const accepted = arrived.map((event) => {
+      const isNew = !seen.has(event.id);
+      seen.add(event.id);
+      return { event, seq: isNew ? unit.numbers.next() : null };
+    });
+    const fresh = accepted.flatMap(({ event, seq }) => (seq === null ? [] : [{ ...event, seq }]));
+    unit.write(
+      EVENTS,
+      fresh.map((event) => rowOf(event, iso(now.wall))),
+    );
+    const dirtied = fresh.flatMap(({ kind, recordId: id, seq: number }) =>
+      kind === null || id === null ? [] : [{ kind, id, number }],
+    );
+    markDirty(unit, dirtied, now, timing);
+    for (const event of fresh)
+      if (!waitsForProcessing(event)) await makeNamedKnown(unit, event, now, pointers);
+    const again = accepted.flatMap(({ event, seq }) => (seq === null ? event : []));
     const conflicting = await noteRepeats(unit, again, iso(now.wall));
-    await keepUnusable(unit, engine.records, { conflicting, unusable }, now, timing, pointers);
-    return arrived.map((event, nth): AcceptOutcome => {
-      const seq = numbers[nth] ?? null;
+    await keepUnusable(unit, { conflicting, unusable }, now, timing, pointers);
+    return accepted.map(({ event, seq }): AcceptOutcome => {
       if (seq !== null) return { status: 'accepted', seq };
       return { status: 'duplicate', conflicting: conflicting.includes(event) };
     });
@@ -82,7 +96,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
 
   return {
     /** Outcomes are in the order of `events`. Assessments that are named in events without processing become known here. */
-    async accept(
+    accept: (
       {
         events: arrived,
         unusable,
@@ -90,24 +104,26 @@ export function createEventVerbs(database: Database, engine: Engine) {
       now: Now,
       timing: DirtyTiming,
       pointers: IdPointers = DEFAULT_ID_POINTERS,
-    ): Promise<AcceptOutcome[]> {
-      const atOnce = unusable.length > 0 ? null : await engine.acceptNew(arrived, now, timing);
-      if (atOnce !== null) return atOnce;
-      return await database.transact((unit) => take(unit, arrived, unusable, now, timing, pointers));
-    },
+    ): Promise<AcceptOutcome[]> =>
+      database.transact(
+        (unit, known) => take(unit, arrived, known, unusable, now, { timing, pointers }),
+        (first: Sql) => knownAmong(first, arrived),
+        'beside',
+      ),
 
     /** Takes the events of a quarantined delivery after all, and settles it. Null: it does not wait for a person. */
     acceptQuarantined: (
       id: string,
       arrived: readonly IncomingEvent[],
       now: Now,
-      { timing, pointers }: Pick<ProvisionalRules, 'timing' | 'pointers'>,
+      rules: Pick<ProvisionalRules, 'timing' | 'pointers'>,
     ): Promise<AcceptOutcome[] | null> =>
       database.transact(async (unit) => {
         const nowIso = iso(now.wall);
         const about = await settleQuarantined(unit, id, nowIso);
         if (about === null) return null;
-        const outcomes = await take(unit, arrived, [], now, timing, pointers);
+        const known = await knownAmong(unit, arrived);
+        const outcomes = await take(unit, arrived, known, [], now, rules);
         await resolveDismissed(unit, about.kind, about.recordId, nowIso, true);
         return outcomes;
       }),
@@ -123,7 +139,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
           const [row] = await unit.query<StoredEvent>(
             sql`SELECT seq, id, type, created, created_ms AS "createdMs", kind, record_id AS "recordId", body, attempts,
                 received_at AS "receivedAt", state
-              FROM events WHERE id = ${id} ${unit.dialect.forUpdate}`,
+              FROM events WHERE id = ${id}`,
           );
           if (row === undefined) return { outcome: 'unknown' };
           const { state, receivedAt, kind, ...stored } = row;
@@ -144,7 +160,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
           unit.send(update(events, again, sql`seq = ${stored.seq}`));
           // Without a record, so that `applyAll` uses the learned pointers too, and marks the record dirty.
           const event = { ...stored, kind, recordId: null, receivedWall: Date.parse(receivedAt) };
-          const batch = { engine, unit, records: new Map(), rules, now };
+          const batch = { unit, records: new Map(), rules, now };
           await applyAll(batch, [readEvent(event, rules.pointers)]);
           await trimBodiesAgainFrom(unit, stored.seq);
           await resolveSettled(unit, kind, stored.recordId, nowIso);
@@ -178,9 +194,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
       return await database.transact(async (unit) => {
         const [event] = await unit.query<
           Pick<PendingEvent, 'seq' | 'kind' | 'recordId'> & { state: EventState }
-        >(
-          sql`SELECT seq, state, kind, record_id AS "recordId" FROM events WHERE id = ${id} ${unit.dialect.forUpdate}`,
-        );
+        >(sql`SELECT seq, state, kind, record_id AS "recordId" FROM events WHERE id = ${id}`);
         if (event !== undefined) {
           if (event.state !== 'failed' && event.state !== 'pending') return false;
           const dismissed = { state: 'dismissed', processedAt: nowIso, nextAttemptAt: null };
@@ -193,7 +207,7 @@ export function createEventVerbs(database: Database, engine: Engine) {
         if (about === null) return false;
         const { kind, recordId } = about;
         if (kind !== null && recordId !== null)
-          engine.records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+          markDirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
         await resolveDismissed(unit, kind, recordId, nowIso);
         return true;
       });
@@ -219,6 +233,27 @@ export function createEventVerbs(database: Database, engine: Engine) {
         );
       });
     },
+  };
+}
+
+/** The ids among these that were accepted before. */
+async function knownAmong({ query, dialect }: Sql, arrived: readonly IncomingEvent[]): Promise<string[]> {
+  if (arrived.length === 0) return [];
+  const ids = arrived.map(({ id }) => id);
+  const known = await query<{ id: string }>(
+    sql`SELECT id FROM events WHERE ${dialect.isAmong(events.id, ids)}
+      UNION ALL SELECT id FROM trimmed_events WHERE ${dialect.isAmong(trimmedEvents.id, ids)}`,
+  );
+  return known.map(({ id }) => id);
+}
+
+function rowOf(event: IncomingEvent & { seq: number }, receivedAt: string) {
+  const isPending = waitsForProcessing(event);
+  return {
+    ...event,
+    created: new Date(event.createdMs),
+    ...{ receivedAt, lastDeliveredAt: receivedAt },
+    ...{ state: isPending ? 'pending' : 'ignored', processedAt: isPending ? null : receivedAt },
   };
 }
 
@@ -294,7 +329,6 @@ async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string)
 /** Keeps signed deliveries that are no usable events, as quarantined, marks their records dirty, and opens problems. */
 async function keepUnusable(
   unit: Unit,
-  records: Pick<Records, 'dirty'>,
   { conflicting, unusable }: { conflicting: readonly IncomingEvent[]; unusable: readonly UnusableDelivery[] },
   now: Now,
   timing: DirtyTiming,
@@ -319,7 +353,7 @@ async function keepUnusable(
     };
     unit.send(insertInto(rejections, { receivedAt: iso(now.wall), outcome: 'quarantined', ...kept }));
     if (kind !== null && recordId !== null)
-      records.dirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
+      markDirty(unit, [{ kind, id: recordId, number: unit.numbers.next() }], now, timing);
     await makeNamedKnown(unit, { kind, body }, now, pointers);
     for (const problem of problemsOfDelivery(isConflicting, kind, recordId))
       await openProblem(unit, problem, error, now, timing);

@@ -5,7 +5,7 @@ import type { ProblemChange } from '../values.ts';
 export function withProblemWatcher<D extends Database>(database: D) {
   const early: ProblemChange[] = [];
   let onChange = (change: ProblemChange): void => void early.push(change);
-  const transact: Database['transact'] = async (work, first, isRedone) => {
+  const transact: Database['transact'] = async (work, first, flush) => {
     // Those of the last try, since earlier tries were rolled back.
     let changes: readonly ProblemChange[] = [];
     const result = await database.transact(
@@ -14,7 +14,7 @@ export function withProblemWatcher<D extends Database>(database: D) {
         return work(unit, read);
       },
       first,
-      isRedone,
+      flush,
     );
     for (const change of changes) onChange(change);
     return result;

@@ -18,7 +18,6 @@ import type { Database, Sql, Unit } from '../database.ts';
 import { events as eventTable } from '../schema.ts';
 import { sql } from '../statement.ts';
 import type {
-  AcceptOutcome,
   DirtyTiming,
   IncomingEvent,
   NamedEvent,
@@ -30,15 +29,8 @@ import { learnedPointers } from './backfill.ts';
 import { guardAnnounced, noteAnnounced } from './deletions.ts';
 import { problemOfFailed } from './delivery-problems.ts';
 import { openProblem } from './problems.ts';
-import {
-  type Change,
-  type Dirtied,
-  keyOf,
-  type LoadedRecord,
-  loadRecords,
-  type Records,
-  writeContent,
-} from './records.ts';
+import { type Change, type Dirtied, keyOf, type LoadedRecord, loadRecords, writeContent } from './records.ts';
+import { markDirty, saveRecords } from './saving.ts';
 import { createdIn, iso, update } from './sql.ts';
 
 /** A pending event, with what only the store needs. */
@@ -62,32 +54,7 @@ export const waitsForProcessing = (event: Pick<IncomingEvent, 'known' | 'kind' |
  */
 const BATCH_BYTES = 4_194_304;
 
-/** What each engine does in its own way, since here an event costs the most: storing it, and saving a batch. */
-export interface Engine {
-  records: Records;
-  /** The steady clock is the database's, so that instants stay valid when a process ends. */
-  keepsTime: boolean;
-  /** Accepts a group of new events in a cheaper way than `insertNew`. Null: nothing was done, and `insertNew` must do it. */
-  acceptNew(events: readonly IncomingEvent[], now: Now, timing: DirtyTiming): Promise<AcceptOutcome[] | null>;
-  /** Stores the events whose ids are new, and marks their records dirty. Returns their numbers; null: the id is known. */
-  insertNew(
-    unit: Unit,
-    events: readonly IncomingEvent[],
-    now: Now,
-    timing: DirtyTiming,
-  ): Promise<(number | null)[]>;
-  /** Like `records.save`, but saves only those states that are new. */
-  saveProvisional(
-    unit: Unit,
-    records: Iterable<LoadedRecord>,
-    changes: readonly Change[],
-    nowIso: string,
-  ): void;
-  /** Ends the processing of pending events in the same way, with one statement for all. */
-  finish(unit: Unit, seqs: readonly number[], end: Finished, nowIso: string): void;
-}
-
-export interface Finished {
+interface Finished {
   state: 'processed' | 'ignored' | 'failed';
   error: string | null;
   /** For a failed event that names no record: when the search for its record begins. Null: there is none. */
@@ -113,7 +80,7 @@ export interface Processed {
 }
 
 /** Pending events are shown in the mirror, deferred, or failed. */
-export function createProcessingVerbs(database: Database, engine: Engine) {
+export function createProcessingVerbs(database: Database) {
   /** The next events that are due, in number order. In a transaction, where PostgreSQL's plan is the index whatever the statistics say. */
   async function nextPending(limit: number, now: Now) {
     type Row = Omit<PendingEvent, 'receivedWall'> & { received_at: string };
@@ -145,10 +112,10 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
     const shown = await database.transact(
       async (unit, [pending, records]: [Set<number>, Map<string, LoadedRecord>]) => {
         const ours = read.filter(({ event }) => pending.has(event.seq));
-        return await applyAll({ engine, unit, records, rules, now }, ours);
+        return await applyAll({ unit, records, rules, now }, ours);
       },
       (to) => Promise.all([stillPending(to, seqs), loadAll(to, read)]),
-      true,
+      'later',
     );
     return shown.map(({ event, ...outcome }) => ({ event: nameOf(event), ...outcome }));
   }
@@ -167,7 +134,7 @@ export function createProcessingVerbs(database: Database, engine: Engine) {
       const deferred = { attempts: sql`${eventTable.attempts} + 1`, nextAttemptAt, error, ...failed };
       const isOurs = sql`seq = ${event.seq} AND state = 'pending'`;
       if ((await unit.change(update(eventTable, deferred, isOurs))) === 0 || delayMs !== null) return;
-      await askAboutFailed(engine, unit, [{ event, error }], now, timing);
+      await askAboutFailed(unit, [{ event, error }], now, timing);
     });
   }
 
@@ -254,7 +221,6 @@ async function loadAll(sql: Sql, read: readonly ReadEvent[]): Promise<Map<string
 
 /** A unit that shows events. */
 interface Batch {
-  engine: Engine;
   unit: Unit;
   /** Every record that the events are about, or name. */
   records: Map<string, LoadedRecord>;
@@ -265,35 +231,42 @@ interface Batch {
 /** Shows events in their records, and marks each event as processed, ignored or failed. */
 export async function applyAll(batch: Batch, read: readonly ReadEvent[]): Promise<AppliedEvent[]> {
   if (read.length === 0) return [];
-  const { engine, unit, rules, now } = batch;
+  const { unit, rules, now } = batch;
   const all = await readWithLearnedPointers(batch, read);
   const announced = announcedIn(all, batch);
   const waiting = await guardAnnounced(unit, announced, rules.guardPercent, now);
   const shown: Shown = { touched: new Set(), changes: [], nowIso: iso(now.wall), waiting };
   const { touched, changes, nowIso } = shown;
   const outcomes = all.map((one) => applyOne(one, batch, shown));
-  engine.saveProvisional(unit, touched, changes, nowIso);
+  saveRecords(unit, touched, changes, nowIso, { onlyNew: true });
   await noteAnnounced(unit, announced, now);
   for (const [state, ended] of Map.groupBy(outcomes, stateAfter)) {
     if (state === 'failed') {
       for (const result of ended) {
         const end = { state, error: result.error, soughtFrom: soughtFrom(result, rules, now) };
-        engine.finish(unit, [result.event.seq], end, nowIso);
+        finish(unit, [result.event.seq], end, nowIso);
       }
       continue;
     }
     const seqs = ended.map(({ event }) => event.seq);
-    engine.finish(unit, seqs, { state, error: null, soughtFrom: null }, nowIso);
+    finish(unit, seqs, { state, error: null, soughtFrom: null }, nowIso);
   }
   // Only after the records' states are saved, which would undo the dirty marks.
   const failed = outcomes.filter(({ outcome }) => outcome === 'failed');
-  await askAboutFailed(engine, unit, failed, now, rules.timing);
+  await askAboutFailed(unit, failed, now, rules.timing);
   return outcomes;
 }
 
+/** Ends the processing of pending events in the same way. */
+const finish = (unit: Unit, seqs: readonly number[], end: Finished, processedAt: string): void => {
+  const { state, error, soughtFrom: nextAttemptAt } = end;
+  const ended = { state, attempts: sql`${eventTable.attempts} + 1`, processedAt, error, nextAttemptAt };
+  const isOurs = sql`${unit.dialect.isAmong(eventTable.seq, seqs)} AND state = 'pending'`;
+  unit.send(update(eventTable, ended, isOurs));
+};
+
 /** Marks the records of failed events dirty and opens problems, so that the API is asked. */
 async function askAboutFailed(
-  { records }: Engine,
   unit: Unit,
   failed: readonly Pick<ProvisionalOutcome, 'event' | 'error'>[],
   now: Now,
@@ -303,7 +276,7 @@ async function askAboutFailed(
   const dirtied = failed.flatMap(({ event: { kind, recordId } }): Dirtied[] =>
     recordId === null ? [] : [{ kind, id: recordId, number: unit.numbers.next() }],
   );
-  records.dirty(unit, dirtied, now, timing);
+  markDirty(unit, dirtied, now, timing);
   for (const { event, error } of failed) {
     const problem = problemOfFailed(event.kind, event.recordId);
     const stays = event.recordId === null ? event.id : undefined;
@@ -330,7 +303,7 @@ function soughtFrom(
  * become dirty, and are added to `records`.
  */
 async function readWithLearnedPointers(
-  { engine, unit, records, rules, now }: Batch,
+  { unit, records, rules, now }: Batch,
   read: readonly ReadEvent[],
 ): Promise<readonly ReadEvent[]> {
   const nameless = read.filter(({ event }) => event.recordId === null);
@@ -347,7 +320,7 @@ async function readWithLearnedPointers(
     again.set(one, readEvent({ ...one.event, recordId }, pointers));
   }
   if (again.size === 0) return read;
-  engine.records.dirty(unit, dirtied, now, rules.timing);
+  markDirty(unit, dirtied, now, rules.timing);
   for (const { event } of again.values()) {
     const { kind, recordId, seq } = event;
     // The event was not about this record until now: its data must still be searched for other ids.

@@ -1,33 +1,14 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { COLUMNS, columnPaths, type IdPointers, type JsonObject } from '../../compliance/pointers.ts';
+import type { JsonObject } from '../../compliance/pointers.ts';
 import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
-import type { Dialect, Numbers, Sql, Unit } from '../database.ts';
+import type { Numbers, Sql, Unit } from '../database.ts';
 import { drizzleModule, events, policies, recordState, riskAssessments, vendors } from '../schema.ts';
 import { fromJson, type SQL, sql } from '../statement.ts';
-import type { Cause, DirtyTiming, Now, ReadObject } from '../values.ts';
+import type { Cause } from '../values.ts';
 import { iso } from './sql.ts';
 
 const { getTableName } = drizzleModule('drizzle-orm');
-
-/** What each engine does in its own way, because here an event or a page costs the most. */
-export interface Records {
-  /**
-   * Ids of objects whose read would change nothing but when the record was last read: it is verified, has exactly this document, nothing
-   * about it is undecided, and it was neither written nor read after `number`.
-   */
-  settled(
-    sql: Sql,
-    kind: Kind,
-    objects: readonly ReadObject[],
-    number: number,
-    pointers: IdPointers,
-  ): Promise<string[]>;
-  /** Saves records and their changes. Content is saved only of records that are `written`. */
-  save(unit: Unit, records: Iterable<LoadedRecord>, changes: readonly Change[], nowIso: string): void;
-  /** Marks records dirty: there is a reason to read them. */
-  dirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void;
-}
 
 export interface LastEvent {
   id: string;
@@ -52,7 +33,7 @@ export interface LoadedRecord {
   /** The state in the database. Null: the record is not known. */
   stored: RecordState | null;
   /** The indexed columns of its row in the database. */
-  storedRow: { name: string | null; deletedAt: string | null; unverifiedSince: string | null } | null;
+  storedRow: { deletedAt: string | null; unverifiedSince: string | null } | null;
   error: string | null;
   syncRunId: number | null;
   /** Its content has changed, and not only its state. */
@@ -86,32 +67,6 @@ export function byKind<T>(of: (kind: Kind) => T): Record<Kind, T> {
 }
 
 export const tableName = (kind: Kind): string => getTableName(TABLE_OF[kind]);
-
-/**
- * SQL about a row `r` and its `record_state` row `s`: after a read that shows the row as it is, `decideApply` would change nothing.
- */
-export const IS_SETTLED = `s.returned AND s.unverified_since IS NULL AND s.dirty_at IS NULL AND s.first_dirty_at IS NULL
-  AND s.due_at IS NULL AND s.missing_since IS NULL AND s.missing_number IS NULL AND NOT s.proven AND s.delete_event IS NULL
-  AND s.refusals = 0 AND s.attempts = 0 AND r.deleted_at IS NULL AND r.unverified_since IS NULL AND r.shown IS NULL`;
-
-/**
- * SQL: the columns that repeat fields of `data` agree with it. Another program may have changed the row. `textAt`: the text, or where
- * `isNumber` also the whole number, at a path, else null.
- */
-export const columnsMatchData = (
-  kind: Kind,
-  pointers: IdPointers,
-  textAt: (path: readonly string[], isNumber: boolean) => string,
-): string =>
-  COLUMNS.filter((column) => column !== 'version' || kind === 'policy')
-    .map((column) => {
-      const texts = columnPaths(kind, column, pointers).map((path) => textAt(path, column !== 'name'));
-      return `r.${column} IS NOT DISTINCT FROM coalesce(${texts.join(', ')}, NULL)`;
-    })
-    .join(' AND ');
-
-/** A text in SQL. */
-export const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /** The condition for a record's row in `record_state`. */
 export const isRecord = (kind: Kind, id: string): SQL =>
@@ -223,7 +178,7 @@ export async function loadRecords(
       LEFT JOIN ${TABLE_OF[kind]} r ON r.id = listed.id`,
   );
   const loaded = rows.map((stored): LoadedRecord => {
-    const { id, name, deletedAt, rowSince: unverifiedSince } = stored;
+    const { id, deletedAt, rowSince: unverifiedSince } = stored;
     const state = stored.known ? stateFrom(stored) : null;
     return {
       kind,
@@ -231,7 +186,7 @@ export async function loadRecords(
       stored: state,
       state: state ?? { ...UNKNOWN_STATE },
       row: stored.hasRow ? rowFrom(stored) : null,
-      storedRow: stored.hasRow ? { name, deletedAt, unverifiedSince } : null,
+      storedRow: stored.hasRow ? { deletedAt, unverifiedSince } : null,
       error: null,
       syncRunId: null,
       written: false,
