@@ -82,8 +82,8 @@ describe('doctor on the running service', () => {
     };
   }
 
-  it('agrees with "status --check" where all is well, and tells settings of this shell from the service’s', async () => {
-    await inService({}, async ({ run, doctor, until }) => {
+  it('agrees with "status --check" where all is well, and says what is different here, or why deliveries are rejected', async () => {
+    await inService({}, async ({ write, run, doctor, until, deliver }) => {
       await until('ok     mirror: All that the mirror knows is confirmed');
       const { code, out } = await doctor();
       expect([code, (await run(['status', '--check'])).code]).toEqual([0, 0]);
@@ -91,40 +91,9 @@ describe('doctor on the running service', () => {
       const other = await doctor({ COMPLIANCE_API_KEY: 'another-key', LOG_LEVEL: 'warn', HOST: '127.0.0.1' });
       expect(other.code).toBe(0);
       expect(other.out.replaceAll(/\n +/g, ' ')).toContain(': COMPLIANCE_API_KEY, LOG_LEVEL.');
-    });
-  });
 
-  it('says first that .env was changed and the service not restarted: set anew, added, or taken out', async () => {
-    await inService({}, async ({ write, doctor, run }) => {
-      write({ COMPLIANCE_API_KEY: 'another-key', WEBHOOK_SECRETS: '', SYNC_FULL_MINUTES: '30' });
-      const { out } = await doctor();
-      expect(out.replaceAll(/\n +/g, ' ')).toMatch(
-        /look {3}settings: You changed \.env and have not restarted the service: WEBHOOK_SECRETS, COMPLIANCE_API_KEY, SYNC_FULL_MINUTES\. What to do: Restart/,
-      );
-      const { findings } = JSON.parse((await run(['doctor', '--json'])).out) as { findings: unknown[] };
-      expect(findings[0]).toMatchObject({ subject: 'settings', state: 'warning' });
-    });
-  });
-
-  it('says first that the key is refused which the service has, whichever this shell has', async () => {
-    await inService({ COMPLIANCE_API_KEY: 'a-wrong-key' }, async ({ run, doctor, until }) => {
-      await until('credentials rejected');
-      await until('refuses COMPLIANCE_API_KEY');
-      const { code, out } = await doctor({ COMPLIANCE_API_KEY: API_KEY });
-      expect([code, (await run(['status', '--check'])).code]).toEqual([3, 3]);
-      expect(out).toMatch(
-        /^WRONG {2}credentials rejected.*\n(.*\n)*look {3}API: The compliance service refuses COMPLIANCE_API_KEY/,
-      );
-      expect(out).toContain('look   settings: The service, which runs since');
-      expect(out).not.toMatch(/a-wrong-key|an-api-key/);
-    });
-  });
-
-  it('says first why deliveries are rejected, and of each delivery what became of it', async () => {
-    await inService({}, async ({ run, doctor, until, deliver }) => {
       expect(await deliver('another-secret-of-the-sender', 'evt_rejected')).toBe(401);
       await until('deliveries: The secret is wrong');
-      expect((await doctor()).out).toMatch(/^look {3}deliveries: The secret is wrong/m);
       for (const id of ['rejection:1', 'evt_rejected']) {
         const { code, out } = await run(['doctor', '--delivery', id, '--json']);
         expect(code).toBe(3);
@@ -137,11 +106,20 @@ describe('doctor on the running service', () => {
         expect(out).toMatch(/^WRONG {2}no record id: .*\n.*was accepted/s);
       }, 60_000);
       expect((await run(['doctor', '--delivery', 'evt_unknown'])).code).toBe(1);
-      expect((await doctor()).out).not.toContain('The secret is wrong');
+
+      // Set anew, taken out, and added.
+      write({ COMPLIANCE_API_KEY: 'another-key', WEBHOOK_SECRETS: '', SYNC_FULL_MINUTES: '30' });
+      const changed = await doctor();
+      expect(changed.out).not.toContain('The secret is wrong');
+      expect(changed.out.replaceAll(/\n +/g, ' ')).toMatch(
+        /look {3}settings: You changed \.env and have not restarted the service: WEBHOOK_SECRETS, COMPLIANCE_API_KEY, SYNC_FULL_MINUTES\. What to do: Restart/,
+      );
+      const { findings } = JSON.parse((await run(['doctor', '--json'])).out) as { findings: unknown[] };
+      expect(findings[0]).toMatchObject({ subject: 'settings', state: 'warning' });
     });
   });
 
-  it('says first that the receiver cannot be reached where the registration sends', async () => {
+  it('says first that the key is refused which the service has, whichever this shell has, and where the receiver is not reached', async () => {
     const registration = {
       upstreamId: 'wh_1',
       url: 'http://127.0.0.1:1/webhooks',
@@ -154,9 +132,17 @@ describe('doctor on the running service', () => {
       expiresWall: null,
     };
     await inService(
-      {},
-      async ({ doctor }) => {
-        const { out } = await doctor();
+      { COMPLIANCE_API_KEY: 'a-wrong-key' },
+      async ({ run, doctor, until }) => {
+        await until('credentials rejected');
+        await until('refuses COMPLIANCE_API_KEY');
+        const { code, out } = await doctor({ COMPLIANCE_API_KEY: API_KEY });
+        expect([code, (await run(['status', '--check'])).code]).toEqual([3, 3]);
+        expect(out).toMatch(
+          /^WRONG {2}credentials rejected.*\n(.*\n)*look {3}API: The compliance service refuses COMPLIANCE_API_KEY/,
+        );
+        expect(out).toContain('look   settings: The service, which runs since');
+        expect(out).not.toMatch(/a-wrong-key|an-api-key/);
         expect(out.replaceAll(/\n +/g, ' ')).toMatch(
           /look {3}receiver: The receiver cannot be reached at http:\/\/127\.0\.0\.1:1\/webhooks, where registration wh_1 sends/,
         );

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -16,7 +16,7 @@ const TOKEN = 'approving-operator-0123456789-of-thirt';
 
 let folder: string;
 let settings: Record<string, string>;
-let running: Running | null;
+let running: Running;
 
 const now = () => ({ wall: Date.now(), steady: Date.now() });
 
@@ -43,7 +43,7 @@ const waiting = () =>
     (await store.pendingDeletions(Date.now())).reduce((sum, { count }) => sum + count, 0),
   );
 
-beforeEach(async () => {
+beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-deletions-'));
   settings = {
     DATABASE_URL: `file:${join(folder, 'mirror.db')}`,
@@ -53,60 +53,55 @@ beforeEach(async () => {
     WEBHOOK_SECRETS: 'deletions-secret-0123456789',
     LOG_LEVEL: 'fatal',
   };
-  running = null;
-  await hold('ven-2', 'ven-1');
+  running = start(['serve'], settings);
+  await running.line('Operators: ');
 });
-afterEach(async () => {
-  running?.child.kill('SIGKILL');
-  await running?.exited;
+afterAll(async () => {
+  expect(await running.stop()).toBe(0);
   rmSync(folder, { recursive: true, force: true });
 });
 
 beforeEach(async () => {
-  running = start(['serve'], settings);
-  await running.line('Operators: ');
+  await hold('ven-2', 'ven-1');
   await eventually('the problem', async () => (await problem()) !== undefined);
 });
 const problem = async (): Promise<{ id: number } | undefined> =>
   JSON.parse((await cli(['problems', 'reason=pending_deletions', '--json'], settings)).out).items[0];
-const decide = async (verb: 'approve' | 'keep', ...rest: string[]) =>
-  cli(['problems', verb, String((await problem())!.id), ...rest], settings);
-const digestIn = (said: string) => /--digest ([^\s)]+)/.exec(said)![1]!;
+const keep = async (...rest: string[]) =>
+  cli(['problems', 'keep', String((await problem())!.id), ...rest], settings);
 
-it.each(['approve', 'keep'] as const)(
-  '%s shows what it is about, decides nothing where nobody can be asked, and takes the digest of what was shown',
-  async (verb) => {
-    const { code, out, err } = await decide(verb);
-    expect(code).toBe(2);
-    expect(out).toMatch(/\nven-1 +Name of ven-1 .*\nven-2 /);
-    expect(err).toMatch(new RegExp(`nothing is changed yet.*problems ${verb} \\d+ --digest \\S+`));
-    const refused = await decide(verb, '--digest', 'of-something-else');
-    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('have changed since') });
-    expect(await waiting()).toBe(2);
-
-    expect((await decide(verb, '--digest', digestIn(err))).code).toBe(0);
-    expect(await waiting()).toBe(0);
-    expect((await problem()) === undefined).toBe(verb === 'keep');
-  },
-);
-
-it.skipIf(!hasScript).each([
-  ['No', '\r', 1, 2],
-  ['Yes', '\u001b[A\r', 0, 0],
-] as const)('approve asks at a terminal, and the answer is %s', async (_, keys, code, left) => {
+// Approving comes by the same words.
+it.skipIf(!hasScript)('approve asks at a terminal, and goes by the answer', async () => {
   const command = `stty cols 80; '${process.execPath}' '${MAIN}' problems approve ${(await problem())!.id}`;
-  const child = spawn('script', ['-qefc', command, '/dev/null'], {
-    cwd: folder,
-    env: { PATH: process.env['PATH'], TERM: 'dumb', ...settings },
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  let screen = '';
-  let isAsked = false;
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    screen += text;
-    if (isAsked || !/as well\?.*Enter: confirm/s.test(screen)) return;
-    isAsked = true;
-    child.stdin.write(keys);
-  });
-  expect([(await once(child, 'close'))[0], await waiting()]).toEqual([code, left]);
+  for (const [keys, code, left] of [
+    ['\r', 1, 2],
+    ['\u001b[A\r', 0, 0],
+  ] as const) {
+    const child = spawn('script', ['-qefc', command, '/dev/null'], {
+      cwd: folder,
+      env: { PATH: process.env['PATH'], TERM: 'dumb', ...settings },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    let screen = '';
+    let isAsked = false;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      screen += text;
+      if (isAsked || !/as well\?.*Enter: confirm/s.test(screen)) return;
+      isAsked = true;
+      child.stdin.write(keys);
+    });
+    expect([(await once(child, 'close'))[0], await waiting()]).toEqual([code, left]);
+  }
+});
+
+it('keep shows what it is about, decides nothing where nobody can be asked, and takes the digest of what was shown', async () => {
+  const { code, out, err } = await keep();
+  expect(code).toBe(2);
+  expect(out).toMatch(/\nven-1 +Name of ven-1 .*\nven-2 /);
+  const [, digest = ''] = /nothing is changed yet.*problems keep \d+ --digest (\S+)\)/.exec(err) ?? [];
+  const refused = await keep('--digest', 'of-something-else');
+  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('have changed since') });
+  expect(await waiting()).toBe(2);
+  expect((await keep('--digest', digest)).code).toBe(0);
+  expect([await waiting(), await problem()]).toEqual([0, undefined]);
 });

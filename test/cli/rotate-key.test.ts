@@ -104,9 +104,6 @@ describe('rotating the key of what is stored', () => {
       expect((await register(settings, '--yes')).code).toBe(0);
       await expect.poll(() => deliver(secret ?? '')).toBe(202);
       expect(await running.stop()).toBe(0);
-      const restarted = start(['serve'], settings);
-      await restarted.line('Operators: ');
-      expect(await restarted.stop()).toBe(0);
     });
   });
 

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { closeSync, constants, createReadStream, mkdtempSync, openSync, readSync, rmSync } from 'node:fs';
+import { closeSync, constants, createReadStream, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -73,19 +73,6 @@ it('a pipe that nobody reads holds neither deliveries nor a stop', async () => {
   const service = await serveInto('stuck', fd);
   expect(await service.deliver(DELIVERIES)).toEqual([202]);
   expect(await service.stop()).toBe(0);
-});
-
-it('the last line of a stop comes out where somebody reads', async () => {
-  const path = namedPipe('read');
-  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  onTestFinished(() => closeSync(reader));
-  const fd = openSync(path, constants.O_WRONLY);
-  const service = await serveInto('read', fd);
-  closeSync(fd);
-  expect(await service.stop()).toBe(0);
-  const buffer = Buffer.alloc(65_536);
-  const text = buffer.toString('utf8', 0, readSync(reader, buffer));
-  expect(JSON.parse(text.trimEnd().split('\n').at(-1)!)).toMatchObject({ outcome: 'stopped' });
 });
 
 const LOGGER = new URL('../../src/platform/logger.ts', import.meta.url).href;

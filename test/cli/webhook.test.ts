@@ -209,34 +209,28 @@ describe('forgetting a registration', () => {
 });
 
 describe('deliveries that follow the answer at once', () => {
-  it.each([
-    ['the first secret of all', {}],
-    ['one beside another', { WEBHOOK_SECRETS: 'another-secret-0123456789' }],
-  ])(
-    'are answered 503 until the secret is taken up, never 401, and are then accepted: %s',
-    async (_, more) => {
-      await inTemporaryDirectory(async (directory) => {
-        const settings = { ...settingsFor(directory), ...more };
-        const running = start(['serve'], settings);
-        try {
-          const receiver = (await running.line('Deliveries: ')).replace('Deliveries: ', '').trim();
-          const answered = new Promise<void>((resolve) => {
-            onAnswered = resolve;
-          });
-          const registered = register(settings);
-          await answered;
-          const statuses: number[] = [];
-          while (statuses.at(-1) !== 202) {
-            const body = eventBody({ id: `evt_${statuses.length}` });
-            const headers = { 'x-webhook-signature': header(nowSeconds(), body, secret!) };
-            statuses.push((await fetch(receiver, { method: 'POST', headers, body })).status);
-            expect(statuses.filter((status) => status !== 503 && status !== 202)).toEqual([]);
-          }
-          expect((await registered).code).toBe(0);
-        } finally {
-          expect(await running.stop()).toBe(0);
+  it('are answered 503 until the secret is taken up beside another, never 401, and are then accepted', async () => {
+    await inTemporaryDirectory(async (directory) => {
+      const settings = { ...settingsFor(directory), WEBHOOK_SECRETS: 'another-secret-0123456789' };
+      const running = start(['serve'], settings);
+      try {
+        const receiver = (await running.line('Deliveries: ')).replace('Deliveries: ', '').trim();
+        const answered = new Promise<void>((resolve) => {
+          onAnswered = resolve;
+        });
+        const registered = register(settings);
+        await answered;
+        const statuses: number[] = [];
+        while (statuses.at(-1) !== 202) {
+          const body = eventBody({ id: `evt_${statuses.length}` });
+          const headers = { 'x-webhook-signature': header(nowSeconds(), body, secret!) };
+          statuses.push((await fetch(receiver, { method: 'POST', headers, body })).status);
+          expect(statuses.filter((status) => status !== 503 && status !== 202)).toEqual([]);
         }
-      });
-    },
-  );
+        expect((await registered).code).toBe(0);
+      } finally {
+        expect(await running.stop()).toBe(0);
+      }
+    });
+  });
 });
