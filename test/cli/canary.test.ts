@@ -291,58 +291,6 @@ describe('no secret of any kind is in any output', () => {
   );
 });
 
-describe('no secret that the sandbox was given is in its output', () => {
-  const SECRETS = {
-    SANDBOX_API_KEY: 'canary-sandbox-api-key',
-    SANDBOX_TOKEN: 'canary-sandbox-token-0123',
-  };
-
-  it('nor on its pages, nor is any token or code that it issued', async () => {
-    const outputs: Output[] = [];
-    const options = ['--port', '0', '--webhook-secret', 'canary-sandbox-webhook-secret'];
-    const sandbox = recorded(start(['sandbox', ...options], SECRETS), 'sandbox', outputs);
-    const { origin } = new URL(addressIn(await sandbox.line('Sandbox: ')));
-    const post = async (path: string, body: object, bearer: string) =>
-      await fetch(`${origin}${path}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
-        body: JSON.stringify(body),
-      });
-    const account = { grant_type: 'client_credentials', client_id: 'sandbox-service', scope: 'read write' };
-    // Made for the run, so a person has to see it.
-    const secret = /: (\w+)$/.exec(await sandbox.line('secret of sandbox-service'))![1]!;
-    const answer = await post('/oauth/token', { ...account, client_secret: secret }, 'none');
-    const { access_token } = (await answer.json()) as { access_token: string };
-    expect(access_token).toEqual(expect.any(String));
-    // Both kinds of bearer do their work, and wrong ones are refused, secret or not.
-    const hook = { url: 'http://127.0.0.1:1/webhooks', events: ['vendor.*'], description: 'd' };
-    expect((await post('/v1/webhooks', hook, SECRETS.SANDBOX_API_KEY)).status).toBe(201);
-    expect((await post('/v1/policies', { name: 'N' }, access_token)).status).toBe(201);
-    const add = { kind: 'vendor', op: 'create', fields: { name: 'N' } };
-    expect((await post('/_sandbox/mutate', add, SECRETS.SANDBOX_TOKEN)).status).toBe(200);
-    for (const bearer of [SECRETS.SANDBOX_TOKEN, SECRETS.SANDBOX_API_KEY, access_token]) {
-      const headers = { authorization: `Bearer ${bearer}x` };
-      for (const path of ['/v1/policies', '/_sandbox/state', '/']) {
-        await visit(`${origin}${path}`, { headers }, outputs);
-      }
-    }
-    const wrong = { ...account, client_secret: `${secret}x` };
-    const refused = await post('/oauth/token', wrong, 'none');
-    outputs.push(['POST /oauth/token, refused', Buffer.from(await refused.text())]);
-    const headers = { authorization: `Bearer ${SECRETS.SANDBOX_TOKEN}` };
-    for (const path of ['/', '/openapi.json', '/v1/openapi.json']) {
-      await visit(`${origin}${path}`, { headers }, outputs);
-    }
-    for (const part of ['state', 'deliveries', 'faults', 'oauth']) {
-      await visit(`${origin}/_sandbox/${part}`, { headers }, outputs);
-    }
-    expect(await sandbox.stop()).toBe(0);
-    expect(outputs.length).toBeGreaterThan(10);
-    const given = { 'what was given': [Buffer.from('canary-sandbox')], token: [Buffer.from(access_token)] };
-    expect(found(outputs, given)).toEqual([]);
-  });
-});
-
 /** What only the two ends of a sign-in may know: of the address that was printed, and of the exchange that followed. */
 function consentSecrets(address: string): { state: string; verifier: string } {
   const state = new URL(address).searchParams.get('state')!;

@@ -80,14 +80,11 @@ describe('a signed event', () => {
     expect(receiver.accepted).toMatchObject([{ known: false, kind: 'policy' }]);
   });
 
-  it.each(['application/json', 'text/plain', 'application/x-www-form-urlencoded', 'nonsense'])(
-    'is taken with Content-Type %s',
-    async (type) => {
-      receiver = await startReceiver();
-      const response = await receiver.post(eventBody(), { ...signed(eventBody()), 'content-type': type });
-      expect(response.status).toBe(202);
-    },
-  );
+  it.each(['text/plain', 'nonsense'])('is taken with Content-Type %s', async (type) => {
+    receiver = await startReceiver();
+    const response = await receiver.post(eventBody(), { ...signed(eventBody()), 'content-type': type });
+    expect(response.status).toBe(202);
+  });
 
   it('is taken with no Content-Type, with Content-Encoding identity, in chunks, and with its header sent twice', async () => {
     receiver = await startReceiver();
@@ -308,15 +305,12 @@ describe('a body that is not worth reading', () => {
 
   it.each([
     ['no header', ''],
-    ['an empty header', 'X-Webhook-Signature:\r\n'],
     [
       'a header that is too long',
       `X-Webhook-Signature: t=1, v1=${'0'.repeat(64)}, x=${'y'.repeat(1024)}\r\n`,
     ],
     ['a malformed header', 'X-Webhook-Signature: nonsense\r\n'],
-    ['no t', `X-Webhook-Signature: v1=${'0'.repeat(64)}\r\n`],
     ['a t of no digits', `X-Webhook-Signature: t=now, v1=${'0'.repeat(64)}\r\n`],
-    ['no signature', 'X-Webhook-Signature: t=1\r\n'],
   ])('is not waited for where the headers decide: %s', async (_what, line) => {
     receiver = await startReceiver({ settings: { maxBodyBytes: 1_000_000 } });
     // Nothing is sent behind the headers: the answer comes all the same, and the connection ends.
