@@ -93,7 +93,7 @@ const shows = (sql: string, rows: Row[]) =>
     async () => {
       for (const engine of ENGINES) expect(await ask[engine](sql)).toEqual(rows);
     },
-    { timeout: 20_000, interval: 100 },
+    { timeout: 60_000, interval: 100 },
   );
 const inSync = () => shows("SELECT kind FROM sync_status WHERE verdict NOT IN ('in_sync', 'known_only')", []);
 
@@ -126,7 +126,7 @@ async function noteMoment(): Promise<void> {
       await vi.waitFor(
         async () =>
           expect(await records(engine, `SELECT id, data FROM current_${table}`)).toEqual(held[table]),
-        { timeout: 20_000, interval: 100 },
+        { timeout: 60_000, interval: 100 },
       );
   }
   const now = Date.now();
