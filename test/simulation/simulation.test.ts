@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { LAGGING_FROM, planOf } from './plan.ts';
 import { run } from './run.ts';
@@ -47,6 +48,11 @@ describe('the mirror, whatever happens to it', () => {
       courses.add(traceHash);
     }
     expect(courses.size).toBe(seeds.length);
+  });
+
+  it('is told of by the exit code of the program, which plays more of them', () => {
+    const program = new URL('./simulate.ts', import.meta.url).pathname;
+    expect(spawnSync(process.execPath, [program, '--mutant=nobody']).status).toBe(2);
   });
 });
 
