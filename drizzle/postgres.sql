@@ -46,6 +46,10 @@ CREATE VIEW risk_assessments_flat AS SELECT id, name, status, data, first_seen_a
 --> statement-breakpoint
 CREATE VIEW vendors_flat AS SELECT id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deletion_pending_since, last_event_id, last_event_at, cause, cause_id FROM vendors WHERE deleted_at IS NULL;
 --> statement-breakpoint
+-- Without the end of a version: to set an indexed column would write every index. As of a date over a million changes, the table is read as a
+-- whole, in 1 s on two busy cores; a window over the changes took 4 s and more.
+CREATE INDEX changes_record ON changes (kind, record_id, seq, at);
+--> statement-breakpoint
 CREATE VIEW policies_history AS SELECT record_id AS id, name, version, status, data, at AS valid_from, valid_to, operation, cause, cause_id, seq
 FROM changes WHERE kind = 'policy';
 --> statement-breakpoint

@@ -313,7 +313,6 @@ CREATE INDEX "vendors_deleted" ON "vendors" USING btree ("id") WHERE deleted_at 
 CREATE INDEX "vendors_deleted_at" ON "vendors" USING btree ("deleted_at") WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "record_state_due" ON "record_state" USING btree ("kind","due_at","unverified_since","id") WHERE due_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "record_state_missing" ON "record_state" USING btree ("kind","missing_since") WHERE missing_since IS NOT NULL;--> statement-breakpoint
-CREATE INDEX "changes_record" ON "changes" USING btree ("kind","record_id","seq","at");--> statement-breakpoint
 CREATE INDEX "changes_at" ON "changes" USING btree ("at");--> statement-breakpoint
 CREATE UNIQUE INDEX "events_id" ON "events" USING btree ("id");--> statement-breakpoint
 CREATE INDEX "events_pending" ON "events" USING btree ("seq","next_attempt_at") WHERE state = 'pending';--> statement-breakpoint
@@ -385,6 +384,10 @@ CREATE VIEW policies_flat AS SELECT id, name, version, status, data, first_seen_
 CREATE VIEW risk_assessments_flat AS SELECT id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deletion_pending_since, last_event_id, last_event_at, cause, cause_id FROM risk_assessments WHERE deleted_at IS NULL;
 --> statement-breakpoint
 CREATE VIEW vendors_flat AS SELECT id, name, status, data, first_seen_at, synced_at, verified_at, unverified_since, deletion_pending_since, last_event_id, last_event_at, cause, cause_id FROM vendors WHERE deleted_at IS NULL;
+--> statement-breakpoint
+-- Without the end of a version: to set an indexed column would write every index. As of a date over a million changes, the table is read as a
+-- whole, in 1 s on two busy cores; a window over the changes took 4 s and more.
+CREATE INDEX changes_record ON changes (kind, record_id, seq, at);
 --> statement-breakpoint
 CREATE VIEW policies_history AS SELECT record_id AS id, name, version, status, data, at AS valid_from, valid_to, operation, cause, cause_id, seq
 FROM changes WHERE kind = 'policy';
