@@ -21,6 +21,8 @@ export type Fault =
   | { fault: 'hang'; ms: number }
   /** Half an answer, and the connection is gone. */
   | { fault: 'cut' }
+  /** Another answer. */
+  | { fault: 'answer'; status?: number; headers?: Record<string, string>; body: object }
   /** Answered as ever, but not before this resolves. */
   | { fault: 'held'; until: Promise<unknown> };
 
@@ -92,7 +94,10 @@ export async function startIndependentUpstream(): Promise<IndependentUpstream> {
 }
 
 function fail(fault: Exclude<Fault, { fault: 'held' }>, response: ServerResponse): void {
-  if (fault.fault === 'status') {
+  if (fault.fault === 'answer') {
+    const { status = 200, headers = {}, body } = fault;
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+  } else if (fault.fault === 'status') {
     const wait =
       fault.retryAfterSeconds === undefined ? {} : { 'retry-after': String(fault.retryAfterSeconds) };
     response.writeHead(fault.status, { 'content-type': 'text/plain', ...wait }).end('not now');
