@@ -190,6 +190,12 @@ export function createPages(
       for (let page = request.skip; page < PAGES_MAX; page += 1) {
         const { number, asked } = next;
         const { answer, read } = await asked;
+        total = answer.meta.total ?? total;
+        offset += answer.objects.length;
+        const hasRows = answer.objects.length > 0;
+        // The next page is asked for before this one is looked at and saved, so that neither the service nor the database waits. The second
+        // one may be the whole list once more.
+        if (hasRows && page !== 1) next = ask(page + 1);
         const { objects, gone, others } = identify(request.kind, answer, options.pointers);
         const { agedMs = 0 } = answer;
         const isEmpty = objects.length + gone.length === 0;
@@ -197,7 +203,6 @@ export function createPages(
         const isRepeat = !isEmpty && (ids === before || ids === opening);
         if ((isRepeat || isEmpty) && firstUnusable !== null) throw malformed(firstUnusable);
         if (answer.isRefusal) await checkRefusedEnd(request, seen);
-        total = answer.meta.total ?? total;
         if (isRepeat) {
           if (page === 1 && first !== null) {
             if (!isWholeList({ ...seenIn(request, answer), next: first.next }, paging)) {
@@ -220,7 +225,6 @@ export function createPages(
           firstUnusable ??= `row ${other.row} of ${where}: a ${request.kind} ${other.why}`;
         }
         if (page === 0) first = seenIn(request, answer);
-        offset += answer.objects.length;
         const isEnd = isEmpty;
         // Some services name a next page behind the last one too, so the page after it decides.
         const { next: says, saysMore } = answer;
@@ -237,8 +241,7 @@ export function createPages(
         // With a total that fits, nothing can be missing before the first page.
         const mayBeginEarlier = !byOffset && paging.firstPage > 0 && seen.size !== total;
         if (isEnd && first !== null && mayBeginEarlier) await checkFirstPage(request, first, seen);
-        // The next page is asked for while this one is saved, so that neither the service nor the database waits.
-        if (!isEnd && page + 1 < PAGES_MAX) next = ask(page + 1);
+        if (hasRows && page === 1) next = ask(page + 1);
         if (total === null) noteClashes(objects, seen, clashes);
         yield { objects, gone, meta: answer.meta, read, agedMs };
         if (isEnd) return checkClashes(request.kind, clashes);

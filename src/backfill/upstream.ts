@@ -75,6 +75,9 @@ interface Seen<T> {
 
 export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
 
+/** For so long a number of the counter is taken for the present one. Far less than any read delay. */
+const RECENT_MS = 50;
+
 /** Only a few reads overlap, so one of the last few witnesses had ended before any given read began. */
 const WITNESSES_KEPT = 8;
 
@@ -125,6 +128,7 @@ export function createUpstream(
   let lastAskedAt = clock.steady();
   /** Looks ask for a page of one row. */
   let looksAtOne = true;
+  let recent = { number: 0, at: Number.NEGATIVE_INFINITY };
   /** Kinds whose last look got an answer that nobody can use. */
   const unusableLooks = new Set<Kind>();
   /** How long the last answer with the list of a kind took. */
@@ -195,7 +199,7 @@ export function createUpstream(
     let sent = now();
     async function onSend(): Promise<void> {
       sent = now();
-      number = await store.currentNumber();
+      number = await recentNumber();
     }
     try {
       const answer = await ask({ lane, signal, onSend });
@@ -209,6 +213,22 @@ export function createUpstream(
         await noteFailure(kind, error, sent, asked);
       throw error;
     }
+  }
+
+  /**
+   * The counter, as it is or was a moment ago: a read with an earlier number counts as begun earlier. So a page need not wait until the
+   * database has saved the page before it.
+   */
+  async function recentNumber(): Promise<number> {
+    const { number, at } = recent;
+    const asked = clock.steady();
+    const current = store.currentNumber().then((read) => {
+      recent = { number: read, at: asked };
+      return read;
+    });
+    if (asked - at > RECENT_MS) return await current;
+    current.catch(() => undefined);
+    return number;
   }
 
   /** Waits for the end of the pause, or until `waitNoMore` ends it. */

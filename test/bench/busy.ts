@@ -14,6 +14,8 @@ export interface BusyOptions {
   main?: string;
   /** Events that wait, or vendors that are listed. */
   size: number;
+  /** Of each answer of the API. */
+  latencyMs: number;
   say: (line: string) => void;
 }
 

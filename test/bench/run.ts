@@ -10,9 +10,9 @@ import { measureSweep } from './sweep.ts';
 import { measureVisible } from './visible.ts';
 
 /**
- * `npm run bench [-- --rounds N] [--only SECTION] [--size N] [--main FILE]`, sections:
+ * `npm run bench [-- --rounds N] [--only SECTION] [--size N] [--latency MS] [--main FILE]`, sections:
  * ratios, visible, open-loop, pages, growth, slow-disk, backlog, full-sync, sweep, postgres. `--main` measures another
- * build; `--size`: events that wait or are stored, vendors that are listed.
+ * build; `--size`: events that wait or are stored, vendors that are listed; `--latency`: of each page of `sweep`.
  * Exits 0 whatever the figures are: they are for reading, and a busy machine is no reason to fail.
  */
 const { values: flags } = parseArgs({
@@ -20,6 +20,7 @@ const { values: flags } = parseArgs({
     rounds: { type: 'string', default: '5' },
     only: { type: 'string' },
     size: { type: 'string', default: '100000' },
+    latency: { type: 'string', default: '0' },
     main: { type: 'string' },
   },
 });
@@ -34,7 +35,7 @@ if (wanted('open-loop')) await measureOneByOne({ ...main, say });
 if (wanted('pages')) await measurePages({ size: Number(flags.size), say });
 if (wanted('growth')) await measureGrowth({ size: Number(flags.size), say });
 if (wanted('slow-disk')) await measureSlowDisk({ ...main, say });
-const busy = { ...main, say, size: Number(flags.size) };
+const busy = { ...main, say, size: Number(flags.size), latencyMs: Number(flags.latency) };
 if (wanted('backlog')) await measureBacklog(busy);
 if (wanted('full-sync')) await measureFullSync(busy);
 if (wanted('sweep')) await measureSweep(busy);

@@ -23,9 +23,9 @@ interface Took {
   cpuSeconds: number;
 }
 
-export async function measureSweep({ size, say, main }: BusyOptions): Promise<void> {
+export async function measureSweep({ size, latencyMs, say, main }: BusyOptions): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-sweep-'));
-  const api = startProcess(VENDORS_API, [String(size)], {});
+  const api = startProcess(VENDORS_API, [String(size), String(latencyMs)], {});
   try {
     const url = (await api.line('Vendors: ')).replace('Vendors: ', '');
     // The API's own first pass is slower than all that follow.
@@ -36,7 +36,7 @@ export async function measureSweep({ size, say, main }: BusyOptions): Promise<vo
     const mirror = await startReading(database, url, main);
     const first = await filled(mirror, database, size);
     say(
-      `\nFull syncs of ${size} vendors in pages of ${PAGE_SIZE}, beside a loop that fetches and parses them:`,
+      `\nFull syncs of ${size} vendors in pages of ${PAGE_SIZE}, ${latencyMs} ms an answer, beside a loop that fetches and parses them:`,
     );
     report('the loop, first pass', firstPass, firstPass, say);
     report('of new ones', first, firstPass, say);

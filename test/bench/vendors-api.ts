@@ -1,8 +1,12 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** An API that lists as many vendors as its argument says, and nothing else: a process of its own, so that its work is not measured. */
+/**
+ * An API that lists as many vendors as its first argument says, each answer after so many milliseconds as the second says, and nothing else:
+ * a process of its own, so that its work is not measured.
+ */
 const total = Number(process.argv[2]);
+const latencyMs = Number(process.argv[3] ?? 0);
 
 const server = createServer((request, response) => {
   const url = new URL(request.url ?? '/', 'http://api');
@@ -18,7 +22,9 @@ const server = createServer((request, response) => {
     owner: { name: 'Procurement', email: 'procurement@example.com' },
   }));
   response.setHeader('content-type', 'application/json');
-  response.end(JSON.stringify({ data, meta: { page, perPage, total: held } }));
+  const body = JSON.stringify({ data, meta: { page, perPage, total: held } });
+  if (latencyMs === 0) response.end(body);
+  else setTimeout(() => response.end(body), latencyMs);
 });
 server.listen(0, '127.0.0.1', () => {
   process.stdout.write(`Vendors: http://127.0.0.1:${(server.address() as AddressInfo).port}/v1\n`);
