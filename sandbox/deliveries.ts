@@ -20,7 +20,7 @@ interface SandboxEvent {
  * waiting: held back by a fault · queued: due · retrying: failed, will be sent again · final outcomes:
  * delivered · dropped: by a fault · abandoned: no attempt left · cancelled: the registration was disabled.
  */
-export type Outcome = 'waiting' | 'queued' | 'retrying' | 'delivered' | 'dropped' | 'abandoned' | 'cancelled';
+type Outcome = 'waiting' | 'queued' | 'retrying' | 'delivered' | 'dropped' | 'abandoned' | 'cancelled';
 
 interface Delivery {
   id: string;

@@ -6,14 +6,14 @@ export const STYLE = `
 :root {
   color-scheme: light dark;
   --paper: #f6f7f9; --card: #fff; --ink: #17202b; --soft: #556070; --line: #e1e5ea; --wash: #eef1f4;
-  --accent: #2757c4; --on-accent: #fff; --good: #13744a; --wait: #875a00; --bad: #b3261e;
+  --accent: #2757c4; --on-accent: #fff; --bad: #b3261e;
   --sans: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", sans-serif;
   --mono: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #11151b; --card: #191f27; --ink: #e7ebf0; --soft: #9ba6b4; --line: #2b333e; --wash: #222a34;
-    --accent: #8cafff; --on-accent: #10161f; --good: #5cc796; --wait: #e2b457; --bad: #f38d84;
+    --accent: #8cafff; --on-accent: #10161f; --bad: #f38d84;
   }
 }
 *, *::before, *::after { box-sizing: border-box }
@@ -39,7 +39,6 @@ table { width: 100%; border-collapse: collapse }
 th { padding: 0 .9rem .4rem 0; text-align: left; font-weight: 500; font-size: .75rem; color: var(--soft) }
 td { padding: .4rem .9rem .4rem 0; border-top: 1px solid var(--line); vertical-align: top }
 td small { display: block; color: var(--soft) }
-.good { color: var(--good) } .wait { color: var(--wait) } .bad { color: var(--bad) }
 .row { display: flex; flex-wrap: wrap; align-items: center; gap: .4rem } .row + .row { margin-top: .4rem }
 button {
   appearance: none; padding: .3rem .7rem; border: 1px solid var(--line); border-radius: .5rem; background: var(--card);

@@ -5,7 +5,6 @@ import { EVENT_TYPES, KINDS, type Kind, kindOfType } from '../../src/compliance/
 import type { JsonObject } from '../../src/compliance/pointers.ts';
 import { trigger } from '../changes.ts';
 import type { SandboxParts } from '../controls.ts';
-import type { Outcome } from '../deliveries.ts';
 import { toProblem, unfit } from '../problems.ts';
 import { NAMES, recordId } from '../records.ts';
 import { SCENARIO_NAMES, scenarioSchema } from '../scenarios.ts';
@@ -13,7 +12,6 @@ import { Layout, pageHeaders } from './layout.tsx';
 
 /** Rows of each kind. The rest is counted. */
 const ROWS = 50;
-const DELIVERIES_SHOWN = 12;
 
 /** The page at the root. Its buttons post to the same address. */
 export function pageRoutes(parts: SandboxParts): Hono {
@@ -63,7 +61,7 @@ function SandboxPage({ parts, notice }: { parts: SandboxParts; notice: string | 
             <Scenarios running={parts.scenarios.running} />
           </Card>
           <Card part="events" title="Send an event">
-            <Events />
+            <Events addresses={addressesOf(parts)} />
           </Card>
         </div>
         <div class="columns">
@@ -73,9 +71,6 @@ function SandboxPage({ parts, notice }: { parts: SandboxParts; notice: string | 
             </Card>
           ))}
         </div>
-        <Card part="deliveries" title="Deliveries going out">
-          <Deliveries parts={parts} />
-        </Card>
       </main>
     </Layout>
   );
@@ -115,7 +110,11 @@ function Scenarios({ running }: { running: { name: string; until: string } | nul
   );
 }
 
-function Events() {
+/** Those that are sent to. */
+const addressesOf = ({ registrations }: SandboxParts) =>
+  registrations.list().flatMap(({ url, disabled }) => (disabled ? [] : url));
+
+function Events({ addresses }: { addresses: readonly string[] }) {
   return (
     <form method="post" action="/">
       {KINDS.map((kind) => (
@@ -127,7 +126,12 @@ function Events() {
           ))}
         </p>
       ))}
-      <p class="note row">Each changes a record of its kind, chosen at random, and announces it.</p>
+      <p class="note row">
+        Each changes a record of its kind, chosen at random, and announces it
+        {addresses.length === 0
+          ? ': to nobody, since no webhook is registered.'
+          : ` to ${addresses.join(', ')}.`}
+      </p>
     </form>
   );
 }
@@ -161,44 +165,5 @@ function Records({ kind, records }: { kind: Kind; records: readonly JsonObject[]
       {records.length === 0 && <p class="note">None.</p>}
       {records.length > ROWS && <p class="note">and {records.length - ROWS} more</p>}
     </div>
-  );
-}
-
-/** Of outcomes that are final; others are undecided. */
-const TONES: Partial<Record<Outcome, string>> = {
-  delivered: 'good',
-  dropped: 'bad',
-  abandoned: 'bad',
-  cancelled: 'bad',
-};
-
-function Deliveries({ parts: { upstream, registrations } }: { parts: SandboxParts }) {
-  const addresses = registrations.list().map(({ url, disabled }) => `${url}${disabled ? ' (disabled)' : ''}`);
-  const newest = upstream.deliveries.list().slice(-DELIVERIES_SHOWN).toReversed();
-  return (
-    <>
-      <p class="note">
-        {addresses.length === 0
-          ? 'Nobody has registered a webhook yet, so nothing is sent.'
-          : `To ${addresses.join(', ')}.`}
-      </p>
-      <table>
-        <tbody>
-          {newest.map(({ type, created, recordId, outcome, faults, attempts }) => {
-            const answers = attempts.map(({ status, error }) => `${status ?? error?.split(':')[0]}`);
-            return (
-              <tr>
-                <td>
-                  {type} <small>{`${created.slice(11, 19)} ${recordId}`}</small>
-                </td>
-                <td class={TONES[outcome] ?? 'wait'}>
-                  {outcome} <small>{[...answers, ...faults].join(', ')}</small>
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </>
   );
 }

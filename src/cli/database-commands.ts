@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { bytes } from '../ops/words.ts';
 import type { Cli } from './cli.ts';
 import { auditHere } from './client.ts';
 import { configHere, engines, withStore } from './database.ts';
@@ -9,8 +10,6 @@ interface BackupFlags {
   force?: true;
 }
 
-const MEBIBYTE = 1024 * 1024;
-
 export function backupCommand(cli: Cli): Command {
   return new Command('backup')
     .description('copy the database into one file, also while the service runs')
@@ -18,11 +17,11 @@ export function backupCommand(cli: Cli): Command {
     .option('--force', 'replace a file that is there already')
     .action(async (file: string, { force }: BackupFlags) => {
       const config = configHere(cli, 'backup');
-      const bytes = await (await engines()).backUpStore(config.databaseUrl, {
+      const size = await (await engines()).backUpStore(config.databaseUrl, {
         to: file,
         force: force === true,
       });
-      cli.out.write(`Backed up and checked: ${mebibytes(bytes)}, in ${printable(file)}\n`);
+      cli.out.write(`Backed up and checked: ${bytes(size)}, in ${printable(file)}\n`);
       await auditHere(cli, { actor: 'cli', action: 'backup', outcome: 'ok', target: file });
     });
 }
@@ -39,15 +38,11 @@ export function restoreCommand(cli: Cli): Command {
     )
     .action(async (file: string) => {
       const config = configHere(cli, 'restore');
-      const bytes = await (await engines()).restoreStore(config.databaseUrl, file);
+      const size = await (await engines()).restoreStore(config.databaseUrl, file);
       cli.out.write(
-        `Restored and checked: ${mebibytes(bytes)}. Start the service, then see to “restored” (“problems”).\n`,
+        `Restored and checked: ${bytes(size)}. Start the service, then see to “restored” (“problems”).\n`,
       );
     });
-}
-
-function mebibytes(bytes: number): string {
-  return `${(bytes / MEBIBYTE).toFixed(1)} MiB`;
 }
 
 export function migrateCommand(cli: Cli): Command {
