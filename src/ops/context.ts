@@ -19,7 +19,6 @@ export type OpsStore = ReportStore &
     | 'approveDeletions'
     | 'keepRecords'
     | 'pendingOf'
-    | 'epoch'
     | 'audit'
     | 'settleAudit'
     | 'checkWritable'

@@ -20,14 +20,14 @@ export async function createRepairs(
 ) {
   const { config, rules, store, clock, telemetry } = options;
   const settings = config.compliance;
-  let epoch = await store.epoch();
+  let epoch = (await store.readFact('epoch')) ?? '';
   const access = settings === null ? () => '' : accessPrint(settings, () => epoch);
   const repairs = {
     /** The fingerprint of the present credentials and address. Without credentials it never changes. */
     access,
     /** Reads the epoch, a part of that fingerprint, again: it changes if the database is restored while the service runs. */
     async renewAccess() {
-      epoch = await store.epoch();
+      epoch = (await store.readFact('epoch')) ?? '';
     },
   };
   // Without credentials events are all there is.

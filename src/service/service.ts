@@ -136,7 +136,7 @@ async function build(base: Base, secrets: SigningSecrets, { listeners }: Place, 
     receiverUrl: listeners.receiverUrl,
     signal,
   });
-  state.setPause(await store.pausedSince());
+  state.setPause(await store.openSince({ reason: 'paused', kind: null, recordId: null }));
   await state.beat();
   return {
     base,
@@ -172,7 +172,7 @@ function start({ listeners, fail }: Place, built: Built, signal: AbortSignal): P
     await built.watch.check();
   }
   async function look(isNotified: boolean): Promise<void> {
-    state.setPause(await store.pausedSince());
+    state.setPause(await store.openSince({ reason: 'paused', kind: null, recordId: null }));
     await repairs.backfill?.look(isNotified);
   }
   const works = [

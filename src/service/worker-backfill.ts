@@ -60,7 +60,8 @@ export function createWorkerBackfill(options: {
   async function work({ lease, signal }: Held): Promise<void> {
     const own = lease === null ? store : underLease(store, lease, clock);
     const interrupted = await own.interruptSyncRuns(now());
-    const wasUnreachable = await store.isProblemOpen({ reason: 'unreachable', kind: null, recordId: null });
+    const unreachable = { reason: 'unreachable', kind: null, recordId: null } as const;
+    const wasUnreachable = (await store.openSince(unreachable)) !== null;
     const made = await options.create(own, { interrupted, wasUnreachable });
     const { backfill } = made;
     if (paused) backfill.pause();

@@ -32,6 +32,19 @@ export const recordColumns = (kind: Kind): readonly (keyof RecordReport)[] => [
 /** Open problems in a summary. */
 export const PROBLEMS_SHOWN = 100;
 
+export interface FeedState {
+  /** It changes when a backup is put back: after that the same numbers stand for other changes than before. */
+  epoch: string;
+  /** The counter. Every change up to it is shown. */
+  newest: number;
+  /** Null: no change was trimmed. */
+  trimmed: TrimmedChanges | null;
+  /** When the oldest version is from that is kept of every record, ISO 8601; null: there is none yet. */
+  begins: string | null;
+  /** Where `listChanges` begins at the instant that was asked for, or with the oldest change. */
+  after: number;
+}
+
 /** What was known of the service at an earlier time. */
 export interface StatusThen {
   kinds: KindThen[];
@@ -155,3 +168,7 @@ export type NumberedTable = keyof NumberedRows;
 /** Small tables and views that are read as they are. */
 export const VIEW_NAMES = ['fields', 'sync_status', 'sync_history'] as const;
 export type ViewName = (typeof VIEW_NAMES)[number];
+
+/** What `list` lists. */
+export type ListedRows = NumberedRows & Record<ViewName, Record<string, unknown>>;
+export type ListedName = keyof ListedRows;

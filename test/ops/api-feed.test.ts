@@ -262,9 +262,9 @@ describe('the feed', () => {
     const { body } = await get(`/api/changes?after=${next}&wait=30`, listener({ listChanges }, clock));
     expect(body['items']).toMatchObject([{ record_id: 'new_1' }]);
     expect(waitedMs).toBeLessThan(15_000);
-    const present = await scene.store.epoch();
-    const epoch = async () => (looks < 4 ? present : 'another');
-    const waited = get(`/api/changes?after=${body['next']}&wait=30`, listener({ listChanges, epoch }));
+    const present = await scene.store.feed();
+    const feed = async () => (looks < 4 ? present : { ...present, epoch: 'another' });
+    const waited = get(`/api/changes?after=${body['next']}&wait=30`, listener({ listChanges, feed }));
     expect((await waited).status).toBe(410);
   });
 

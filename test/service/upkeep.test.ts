@@ -163,6 +163,6 @@ it('more fields than columns are a problem, until a person accepts it or a setti
   await clock.advance(5_000);
   expect(await open()).toEqual([]);
   // It is no difference from the service.
-  const kinds = await store.listView('sync_status', { limit: 9 });
+  const kinds = await store.list('sync_status', { limit: 9 });
   expect(kinds.map(({ accepted }) => accepted)).toEqual([0, 0, 0]);
 });

@@ -75,7 +75,7 @@ describe('a backup', () => {
     const { from, to } = await filled();
     const epochOf = async (path: string) => {
       const store = await openStore(`file:${path}`);
-      const epoch = await store.epoch();
+      const epoch = (await store.feed()).epoch;
       await store.close();
       return epoch;
     };

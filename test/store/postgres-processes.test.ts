@@ -263,11 +263,11 @@ describe('several replicas over one database', () => {
     const slow = await rawClient();
     await slow.query('BEGIN; LOCK TABLE counter; UPDATE counter SET value = value + 1');
     await slow.query("UPDATE vendors SET name = 'after'");
-    const asked = scene.store.newestNumber();
+    const asked = scene.store.feed();
     await untilWaiting();
     await slow.query('COMMIT');
     await slow.end();
-    expect(await asked).toBe(await scene.store.currentNumber());
+    expect((await asked).newest).toBe(await scene.store.currentNumber());
     expect((await scene.store.listRecords('vendor', {}, { limit: 1 })).items).toMatchObject([
       { name: 'after' },
     ]);

@@ -96,7 +96,7 @@ describe('files of the server as they were earlier', () => {
       await stores[0]!.accept({ events: [EVENT], unusable: [] }, now(), FACTS);
       for (const store of stores) await beat(store);
       expect(told.flat()).toEqual([]);
-      const epochs = new Set([await stores[0]!.epoch()]);
+      const epochs = new Set([(await stores[0]!.feed()).epoch]);
 
       // The same files may be put back again.
       for (const round of [1, 2]) {
@@ -111,8 +111,8 @@ describe('files of the server as they were earlier', () => {
             .flat()
             .sort(),
         );
-        expect(epochs.has(await stores[1]!.epoch())).toBe(false);
-        epochs.add(await stores[1]!.epoch());
+        expect(epochs.has((await stores[1]!.feed()).epoch)).toBe(false);
+        epochs.add((await stores[1]!.feed()).epoch);
       }
       rmSync(`${folder}-earlier`, { recursive: true });
     },
@@ -178,7 +178,7 @@ describe('a database that was put back', () => {
       expect(Math.abs(Date.parse(until!) - before)).toBeLessThan(60_000);
     }
     const source = await opened(original);
-    expect(await store.epoch()).not.toBe(await source.epoch());
+    expect((await store.feed()).epoch).not.toBe((await source.feed()).epoch);
     expect(await restoredGaps(source)).toEqual([]);
   });
 
@@ -187,10 +187,10 @@ describe('a database that was put back', () => {
     const stores = await Promise.all(Array.from({ length: 4 }, () => opened(copy)));
     const told = stores.map(watched);
     expect(told.flat().sort()).toEqual([...OPENED].sort());
-    const epoch = await stores[0]!.epoch();
+    const epoch = (await stores[0]!.feed()).epoch;
     for (const store of stores) await beat(store);
     const again = await opened(copy);
-    expect(await again.epoch()).toBe(epoch);
+    expect((await again.feed()).epoch).toBe(epoch);
     expect(await restoredGaps(again)).toHaveLength(3);
   });
 

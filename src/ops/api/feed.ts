@@ -1,7 +1,13 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { change } from '../../store/report-rows.ts';
-import { type ChangeReport, PAGE_LIMIT_MAX, type RecordReport, recordColumns } from '../../store/reports.ts';
+import {
+  type ChangeReport,
+  type FeedState,
+  PAGE_LIMIT_MAX,
+  type RecordReport,
+  recordColumns,
+} from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import { cached } from '../cached.ts';
 import type { OpsContext, OpsStore } from '../context.ts';
@@ -26,7 +32,7 @@ const LOOK_MS = 250;
  */
 export function createFeed({ store, clock, signal }: OpsContext) {
   /** Read once for all requests that wait. */
-  const counter = cached(clock, LOOK_MS, () => store.newestNumber());
+  const counter = cached(clock, LOOK_MS, async () => (await store.feed()).newest);
   const places = createPlaces(WAITING_MAX, WAITING_MAX_OF_ONE);
 
   /** Waits until the counter has passed `seen`, until `until` (steady), or until `ended` aborts. */
@@ -37,24 +43,21 @@ export function createFeed({ store, clock, signal }: OpsContext) {
     }
   }
 
-  async function refuseExpired({ seq, epoch }: FeedCursor, present: string): Promise<void> {
-    if (epoch !== null && epoch !== present) {
+  function refuseExpired({ seq, epoch }: FeedCursor, { trimmed, newest, ...present }: FeedState): void {
+    if (epoch !== null && epoch !== present.epoch) {
       throw gone('A backup was put back since: its numbers mean other changes.');
     }
-    const trimmed = await store.trimmedChanges();
     if (trimmed !== null && seq < trimmed.through) {
       throw gone(`Changes up to ${trimmed.through} were trimmed.`);
     }
     // For a cursor without an epoch, only this shows that a backup was put back, until the numbers catch up.
-    const newest = await store.newestNumber();
     if (seq > newest) throw gone(`This database has come to ${newest} only: it was restored or is another.`);
   }
 
   async function cursorAt(instant: string): Promise<FeedCursor> {
-    const trimmed = await store.trimmedChanges();
+    const { trimmed, after } = await store.feed(instant);
     if (trimmed !== null && trimmed.at >= instant) throw gone(`Changes up to ${trimmed.at} were trimmed.`);
-    // If all changes were trimmed, no row has the last number.
-    return { seq: Math.max(trimmed?.through ?? 0, await store.changesBefore(instant)), epoch: null };
+    return { seq: after, epoch: null };
   }
 
   const api = new OpenAPIHono<OpsEnv>();
@@ -77,9 +80,10 @@ export function createFeed({ store, clock, signal }: OpsContext) {
       // Read before the changes: a change that is made in between ends the wait at once.
       const seen = isWaiting ? await counter.current() : 0;
       const { items, through } = await changesAfter(store, from.seq, limit, kind);
-      const epoch = await store.epoch();
-      // Checked after the changes were read, so that changes that were trimmed meanwhile are not skipped.
-      await refuseExpired(from, epoch);
+      // Read after the changes, so that changes that were trimmed meanwhile are not skipped.
+      const feed = await store.feed();
+      refuseExpired(from, feed);
+      const { epoch } = feed;
       if (items.length > 0 || clock.steady() >= until || ended.aborted) {
         const next = `${epoch}.${through}`;
         if (!asksForCsv(c)) return c.json({ epoch, items, next }, 200);
@@ -97,13 +101,14 @@ export function createFeed({ store, clock, signal }: OpsContext) {
   });
   api.openapi(routes.snapshot, async (c) => {
     const { kind, limit, after: cursor = null } = c.req.valid('query');
-    const epoch = await store.epoch();
-    if (cursor !== null) await refuseExpired(cursor, epoch);
+    // Read before the rows: a change that is committed between the two is in them, and its number is after this one.
+    const feed = await store.feed();
+    if (cursor !== null) refuseExpired(cursor, feed);
 
     const page = await readPage(store, kind === undefined ? KINDS : [kind], cursor, limit);
-    const seq = cursor?.seq ?? page.seq;
+    const { epoch, trimmed } = feed;
+    const seq = cursor?.seq ?? feed.newest;
     const next = page.last === null ? null : `${epoch}.${seq}:${page.last.kind}:${page.last.id}`;
-    const trimmed = await store.trimmedChanges();
     const stands = { epoch, seq, after: `${epoch}.${seq}`, trimmed };
     return answerPage(c, { ...stands, items: page.items, next }, ['kind', ...recordColumns('policy')]);
   });
@@ -149,16 +154,14 @@ async function readPage(
   kinds: readonly Kind[],
   cursor: SnapshotCursor | null,
   limit: number,
-): Promise<{ seq: number; items: SnapshotItem[]; last: SnapshotItem | null }> {
+): Promise<{ items: SnapshotItem[]; last: SnapshotItem | null }> {
   const items: SnapshotItem[] = [];
-  // Read before the rows: a change that is committed between the two is in them, and its number is after this one.
-  const seq = await store.newestNumber();
   const left = cursor === null ? kinds : kinds.slice(kinds.indexOf(cursor.kind));
   for (const kind of left) {
     const after = cursor?.kind === kind ? cursor.id : undefined;
     const page = await store.listRecords(kind, {}, { limit: limit - items.length, after });
     items.push(...page.items.map((record) => ({ kind, ...record })));
-    if (page.next !== null) return { seq, items, last: items.at(-1)! };
+    if (page.next !== null) return { items, last: items.at(-1)! };
   }
-  return { seq, items, last: null };
+  return { items, last: null };
 }

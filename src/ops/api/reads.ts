@@ -37,7 +37,7 @@ export function createReads({ store, clock, configuration, diagnose }: OpsContex
 
   /** Of a time that nothing is kept of, an empty list would be untrue. */
   async function requireKept(at: string): Promise<void> {
-    const from = await store.historyBegins();
+    const from = (await store.feed()).begins;
     if (from === null || at < from || Date.parse(at) > clock.wall()) {
       const kept = from === null ? 'nothing is known yet' : `what is known begins at ${from}, and ends now`;
       throw notKept(`${at} cannot be told: ${kept}`);
@@ -81,7 +81,7 @@ export function createReads({ store, clock, configuration, diagnose }: OpsContex
   api.openapi(routes.listView, async (c) => {
     const { view } = c.req.valid('param');
     const { limit, after } = c.req.valid('query');
-    const items = await store.listView(view, { limit, after });
+    const items = await store.list(view, { limit, after });
     const next = items.length < limit ? null : String(Number(after ?? 0) + limit);
     return answerPage(c, { items, next }, Object.keys(items[0] ?? {}));
   });

@@ -5,6 +5,7 @@ import type { Database, Flush, Sql, Unit } from '../database.ts';
 import { sql } from '../statement.ts';
 import { createVerbs, type Lease, type Notice, type SharedStore, type Store } from '../store.ts';
 import { beginEpoch, EPOCH_FACT } from '../units/epoch.ts';
+import { showFields } from '../units/fields.ts';
 import { withProblemWatcher } from '../units/problem-watcher.ts';
 import { requireLease } from '../units/shared.ts';
 import { singleValue, writeFact } from '../units/sql.ts';
@@ -50,7 +51,7 @@ export async function openPostgres(
     const store = storeOver(database, opened);
     // Not while somebody's query holds a view: then the next start does it.
     if (!readOnly)
-      await store.showFields().catch((error) => {
+      await showFields(opened.database).catch((error) => {
         if (!(error instanceof StoreUnavailable)) throw error;
       });
     return store;

@@ -129,14 +129,14 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
         throw error;
       }
     },
-
-    /** Shows what was learned by a role that does not own the views. */
-    showFields: (): Promise<void> =>
-      transactApart(fields, async (unit) => {
-        for (const [kind, known] of await fieldsByKind(unit)) await showColumns(unit, kind, known);
-      }),
   };
 }
+
+/** Shows what was learned by a role that does not own the views. */
+export const showFields = ({ transactApart }: Database): Promise<void> =>
+  transactApart(fields, async (unit) => {
+    for (const [kind, known] of await fieldsByKind(unit)) await showColumns(unit, kind, known);
+  });
 
 type LearnedField = Field & { kind: Kind; isShown: boolean };
 

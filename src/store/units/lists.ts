@@ -1,5 +1,13 @@
 import type { Sql } from '../database.ts';
-import type { ListPaging, NumberedRows, NumberedTable, Paging, Period, ViewName } from '../reports.ts';
+import type {
+  ListedName,
+  ListedRows,
+  ListPaging,
+  NumberedRows,
+  NumberedTable,
+  Period,
+  ViewName,
+} from '../reports.ts';
 import { problems } from '../schema.ts';
 import { fromJson, type SQL, sql } from '../statement.ts';
 import { allOf, beforeOf, firstRow, isOneOf, limitOf } from './sql.ts';
@@ -34,6 +42,8 @@ const LISTED: Readonly<Record<NumberedTable, Listed>> = {
   audit: { time: 'at', columns: 'id, at, actor, action, outcome, target' },
 };
 
+const isView = (name: ListedName): name is ViewName => name in VIEWS;
+
 const VIEWS: Readonly<Record<ViewName, { columns: string; order: string }>> = {
   fields: { columns: 'kind, "column", path, type, first_seen_at', order: 'kind, position' },
   sync_status: { columns: '*', order: 'kind' },
@@ -43,12 +53,20 @@ const VIEWS: Readonly<Record<ViewName, { columns: string; order: string }>> = {
 /** Rows of the tables whose rows have a number and a time. */
 export function createLists(to: Sql) {
   return {
-    /** Newest first. */
-    async list<Name extends NumberedTable>(
+    /** Newest first; rows of a small table or view in its own order, and their cursor is how many came before. */
+    async list<Name extends ListedName>(
       name: Name,
       { open, reasons, ...paging }: ListPaging,
-    ): Promise<NumberedRows[Name][]> {
-      const { time, columns } = LISTED[name];
+    ): Promise<ListedRows[Name][]> {
+      if (isView(name)) {
+        const { columns, order } = VIEWS[name];
+        return await to.query(
+          sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(name)} ORDER BY ${sql.raw(order)}
+            LIMIT ${limitOf(paging)} OFFSET ${Number(paging.after ?? 0)}`,
+        );
+      }
+      const table: NumberedTable = name as never;
+      const { time, columns } = LISTED[table];
       const conditions = [
         sql`id < ${beforeOf(paging)}`,
         isWithin(to, time, paging),
@@ -56,17 +74,10 @@ export function createLists(to: Sql) {
         reasons === undefined ? null : isOneOf(problems.reason, reasons),
       ];
       const rows = await to.query<StoredRow>(
-        sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(name)} WHERE ${allOf(conditions)} ORDER BY id DESC LIMIT ${limitOf(paging)}`,
+        sql`SELECT ${sql.raw(columns)} FROM ${sql.raw(table)} WHERE ${allOf(conditions)} ORDER BY id DESC LIMIT ${limitOf(paging)}`,
       );
-      return rows.map((row) => reportOf<Name>(row));
+      return rows.map((row) => reportOf(row) as ListedRows[Name]);
     },
-
-    /** Rows of a small table or view, in its own order; their cursor is how many came before. */
-    listView: (name: ViewName, paging: Paging): Promise<Record<string, unknown>[]> =>
-      to.query(
-        sql`SELECT ${sql.raw(VIEWS[name].columns)} FROM ${sql.raw(name)} ORDER BY ${sql.raw(VIEWS[name].order)}
-          LIMIT ${limitOf(paging)} OFFSET ${Number(paging.after ?? 0)}`,
-      ),
 
     async show<Name extends NumberedTable>(name: Name, id: number): Promise<NumberedRows[Name] | null> {
       const columns = sql.raw(LISTED[name].columns);
@@ -74,7 +85,7 @@ export function createLists(to: Sql) {
         to,
         sql`SELECT ${columns} FROM ${sql.raw(name)} WHERE id = ${id}`,
       );
-      return row === null ? null : reportOf<Name>(row);
+      return row === null ? null : (reportOf(row) as NumberedRows[Name]);
     },
   };
 }
@@ -83,9 +94,9 @@ interface StoredRow {
   differences?: unknown;
 }
 
-function reportOf<Name extends NumberedTable>(row: StoredRow) {
+function reportOf(row: StoredRow): object {
   const read = 'differences' in row ? { differences: fromJson(row.differences) } : {};
-  return { ...row, ...read } as NumberedRows[Name];
+  return { ...row, ...read };
 }
 
 /** The row is of the period. */

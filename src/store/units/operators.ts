@@ -3,7 +3,6 @@ import { AUDIT_ASKED } from '../reports.ts';
 import { audit, registrations, tokens } from '../schema.ts';
 import { fromJson, json, sql } from '../statement.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
-import { EPOCH_FACT } from './epoch.ts';
 import { reading } from './reading.ts';
 import {
   excluded,
@@ -163,11 +162,6 @@ export function createOperatorVerbs(database: Database) {
         await noteAudit(unit, entry, now);
         return true;
       }),
-
-    /** It changes when a backup is put back: after that the same numbers stand for other changes than before. */
-    async epoch(): Promise<string> {
-      return (await readFact(statements, EPOCH_FACT)) ?? '';
-    },
 
     /** Null: never set. */
     readFact: (name: string): Promise<string | null> => readFact(statements, name),

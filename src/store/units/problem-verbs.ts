@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { problemRule } from '../../mirror/problems.ts';
-import type { Database } from '../database.ts';
+import type { Database, Sql } from '../database.ts';
 import { sql } from '../statement.ts';
 import type { Now, ProblemKey, ResolveOutcome } from '../values.ts';
 import { settleUnknown } from './due.ts';
@@ -17,7 +17,12 @@ import { reading } from './reading.ts';
 import { iso, singleValue } from './sql.ts';
 
 const PAUSED: ProblemKey = { reason: 'paused', kind: null, recordId: null };
-const SINCE = sql`SELECT opened_at FROM problems WHERE ${isOpen(PAUSED)} ORDER BY id LIMIT 1`;
+
+async function openSince(from: Sql, problem: ProblemKey): Promise<number | null> {
+  const first = sql`SELECT opened_at FROM problems WHERE ${isOpen(problem)} ORDER BY id LIMIT 1`;
+  const since = await singleValue<string>(from, first);
+  return since === null ? null : Date.parse(since);
+}
 
 /** What keeps a kind from being in sync, as the stages and people say. */
 export function createProblemVerbs(database: Database) {
@@ -49,25 +54,19 @@ export function createProblemVerbs(database: Database) {
     /** Whether a person has accepted the problem as it is. */
     isAccepted: reading((problem: ProblemKey): Promise<boolean> => isAccepted(database.sql, problem)),
 
-    isProblemOpen: async (problem: ProblemKey): Promise<boolean> =>
-      (await database.sql.query(sql`SELECT 1 FROM problems WHERE ${isOpen(problem)} LIMIT 1`)).length > 0,
+    /** Since when the problem is open, in wall-clock milliseconds; null: it is not. */
+    openSince: (problem: ProblemKey): Promise<number | null> => openSince(database.sql, problem),
 
     /** Begins a pause, unless there is one. Resolves with its beginning, in wall-clock milliseconds. */
     pause: (now: Now): Promise<number> =>
       database.transact(async (unit) => {
-        const since = await singleValue<string>(unit, SINCE);
+        const since = await openSince(unit, PAUSED);
         if (since === null) await openProblem(unit, PAUSED, null, now);
-        return since === null ? now.wall : Date.parse(since);
+        return since ?? now.wall;
       }),
 
     async resume(now: Now): Promise<void> {
       await database.transact((unit) => endProblem(unit, PAUSED, iso(now.wall)));
-    },
-
-    /** Since when processing and repairs are paused, in wall-clock milliseconds; null: they are not. */
-    async pausedSince(): Promise<number | null> {
-      const since = await singleValue<string>(database.sql, SINCE);
-      return since === null ? null : Date.parse(since);
     },
 
     /** Kinds with an open problem that a full sync begun now would resolve, or not read in full with the present credentials. */

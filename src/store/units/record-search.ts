@@ -14,8 +14,7 @@ import { recordState as states } from '../schema.ts';
 import { fromJson, type SQL, sql } from '../statement.ts';
 import type { FieldType } from '../values.ts';
 import { isRecord, TABLE_OF, tableName } from './records.ts';
-import { allOf, firstRow, LAST, limitOf, singleValue } from './sql.ts';
-import { trimmedChanges } from './upkeep.ts';
+import { allOf, firstRow, LAST, limitOf } from './sql.ts';
 
 /** At most this many statuses of a kind are listed: nobody chooses from a longer list. */
 const STATUSES_LISTED = 50;
@@ -39,12 +38,6 @@ export function createRecordSearch(to: Sql) {
       const { rows, isFull } = await to.page<RecordReport>(statement, [TABLE_OF[kind].data], limitOf(paging));
       const items = rows.map(reportOf);
       return { items, next: isFull ? items.at(-1)!.id : null };
-    },
-
-    /** When the oldest version is from that is kept of every record; null: there is none yet. ISO 8601. */
-    async historyBegins(): Promise<string | null> {
-      const trimmed = await trimmedChanges(to);
-      return trimmed?.at ?? (await singleValue<string>(to, sql`SELECT min(at) FROM changes`));
     },
 
     async showRecord(kind: Kind, id: string): Promise<ShownRecord | null> {

@@ -4,6 +4,7 @@ import { VERDICTS } from '../../mirror/problems.ts';
 import type { Database, Sql } from '../database.ts';
 import {
   type ChangeReport,
+  type FeedState,
   type KindStatus,
   type LearnedPointerReport,
   type OpenProblems,
@@ -12,14 +13,14 @@ import {
   PROBLEMS_SHOWN,
   type ProblemReport,
   type StoreSummary,
-  type TrimmedChanges,
 } from '../reports.ts';
 import { changes } from '../schema.ts';
 import { fromJson, type SQL, sql } from '../statement.ts';
 import { createDeliverySearch } from './delivery-search.ts';
+import { EPOCH_FACT } from './epoch.ts';
 import { createLists, PROBLEM_COLUMNS } from './lists.ts';
 import { createRecordSearch } from './record-search.ts';
-import { beforeOf, iso, limitOf, singleValue } from './sql.ts';
+import { beforeOf, iso, limitOf, readFact, singleValue } from './sql.ts';
 import { createStatusThen } from './status-then.ts';
 import { trimmedChanges } from './upkeep.ts';
 
@@ -71,22 +72,21 @@ export function createReports({
       return { items, next: isFull ? String(items.at(-1)!.seq) : null };
     },
 
-    /** The counter, for whoever goes on after it. */
-    newestNumber: (): Promise<number> => currentNumber(),
-
     /** Changes after this number, oldest first. Empty: there are none. */
     listChanges: async (after: number, limit: number): Promise<ChangeReport[]> =>
       (await changesWhere(sql`seq > ${after} ORDER BY seq`, limitOf({ limit }))).items,
 
-    /** The `after` with which `listChanges` begins at this instant (ISO 8601 UTC). */
-    async changesBefore(instant: string): Promise<number> {
-      const first = sql`SELECT min(seq) FROM changes WHERE at >= ${dialect.instant(instant)}`;
+    /** How far the feed of changes goes. `since`: an instant (ISO 8601 UTC). */
+    async feed(since?: string): Promise<FeedState> {
+      const [epoch, trimmed] = [await readFact(statements, EPOCH_FACT), await trimmedChanges(statements)];
+      const begins = trimmed?.at ?? (await singleValue<string>(statements, sql`SELECT min(at) FROM changes`));
+      const first = sql`SELECT min(seq) FROM changes WHERE at >= ${dialect.instant(since ?? null)}`;
       const next = sql`SELECT coalesce((${first}), (SELECT max(seq) FROM changes) + 1, 1)`;
-      return (await singleValue<number>(statements, next))! - 1;
+      const before = since === undefined ? 0 : (await singleValue<number>(statements, next))! - 1;
+      // If all changes were trimmed, no row has the last number.
+      const after = Math.max(trimmed?.through ?? 0, before);
+      return { epoch: epoch ?? '', newest: await currentNumber(), trimmed, begins, after };
     },
-
-    /** Null: no change was trimmed. */
-    trimmedChanges: (): Promise<TrimmedChanges | null> => trimmedChanges(statements),
   };
 }
 

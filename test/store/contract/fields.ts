@@ -291,7 +291,7 @@ export function describeFields(open: OpenEngine): void {
           { id: 'v2', tier: 3 },
         ]);
         expect(await typed()).toEqual([{ id: 'v1', tier: 2 }]);
-        expect(await scene.store.historyBegins()).toBe(new Date(scene.now().wall - 120_000).toISOString());
+        expect((await scene.store.feed()).begins).toBe(new Date(scene.now().wall - 120_000).toISOString());
       }));
 
     it('end a version when the next one of the record begins, also of two in one unit', () =>

@@ -234,7 +234,7 @@ export function describeRetention(open: OpenEngine): void {
     it(
       'leaves of each record the version that it had when the kept time begins, and says how far it went',
       inScene(open, async (scene) => {
-        expect(await scene.store.trimmedChanges()).toBeNull();
+        expect((await scene.store.feed()).trimmed).toBeNull();
         await scene.show('vendor', 'still', { id: 'still', name: 'x' });
         for (const name of ['a', 'b', 'c', 'd']) {
           await scene.show('vendor', 'v1', { id: 'v1', name });
@@ -243,7 +243,7 @@ export function describeRetention(open: OpenEngine): void {
         const [still, , second, third, fourth] = await scene.changes();
         expect(await whole(scene, 'changes', Date.parse(third!.at), 1)).toBe(1);
         expect(await scene.changes()).toEqual([still, second, third, fourth]);
-        expect(await scene.store.trimmedChanges()).toEqual({ through: second!.seq, at: second!.at });
+        expect((await scene.store.feed()).trimmed).toEqual({ through: second!.seq, at: second!.at });
         // The next round begins behind that, and takes what it has left.
         expect(await whole(scene, 'changes', scene.now().wall, 1)).toBe(2);
         expect(await scene.changes()).toEqual([still, fourth]);
