@@ -351,26 +351,10 @@ INSERT INTO counter (value) VALUES (0);
 --> statement-breakpoint
 INSERT INTO facts (name, value) VALUES ('epoch', left(md5(random()::text || clock_timestamp()::text), 16));
 --> statement-breakpoint
--- Loses its row in a crash of the server, since it is not logged, and is empty on a standby that takes over. Commits before that may
--- be lost although somebody has read them, so their numbers are left out and not given out again. There are never so many at once: a
--- connection has one commit that is not on the disk yet, of a few thousand numbers at most.
+-- Loses its row in a crash of the server, since it is not logged, and is empty on a standby that takes over.
 CREATE UNLOGGED TABLE counter_intact (one integer PRIMARY KEY);
 --> statement-breakpoint
 INSERT INTO counter_intact (one) VALUES (1);
---> statement-breakpoint
--- Locks the counter until the transaction ends. The last of the index is its newest version.
-CREATE FUNCTION hold_counter() RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
-DECLARE
-  held bigint;
-BEGIN
-  SELECT value INTO held FROM counter ORDER BY value DESC LIMIT 1 FOR UPDATE;
-  IF NOT FOUND THEN RAISE no_data_found USING MESSAGE = 'no row of the table counter can be seen'; END IF;
-  IF NOT EXISTS (SELECT FROM counter_intact) THEN
-    UPDATE counter SET value = value + 1000000 WHERE value = held RETURNING value INTO held;
-    INSERT INTO counter_intact (one) VALUES (1);
-  END IF;
-  RETURN held;
-END $$;
 --> statement-breakpoint
 CREATE VIEW current_policies AS SELECT * FROM policies WHERE deleted_at IS NULL;
 --> statement-breakpoint

@@ -467,7 +467,7 @@ export function tablesOf(engine: Vocabulary) {
   };
 }
 
-/** A table of PostgreSQL alone: empty after a crash of the server (`hold_counter`). It is not logged, which drizzle cannot declare. */
+/** A table of PostgreSQL alone: empty after a crash of the server, and on a standby that takes over. It is not logged, which drizzle cannot declare. */
 export const COUNTER_INTACT = 'counter_intact';
 
 const tables = tablesOf(sqlite);

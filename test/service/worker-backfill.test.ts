@@ -48,7 +48,7 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
     takeSyncRequests: async () => waiting.splice(0),
     makeDue: async () => void told.push('due'),
     readFact: async () => known.fact,
-    isProblemOpen: async () => known.isUnreachable,
+    openSince: async () => (known.isUnreachable ? 1 : null),
     writeFact: async (_name, value) => {
       told.push('report');
       known.fact = value;

@@ -402,8 +402,8 @@ export const REPLICAS_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/store/postgres/connection.ts',
-        find: 'SELECT hold_counter() AS value',
-        put: 'SELECT (SELECT value FROM counter) AS value',
+        find: 'LIMIT 1 FOR UPDATE;',
+        put: 'LIMIT 1;',
       },
     ],
   },

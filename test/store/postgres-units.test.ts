@@ -92,4 +92,23 @@ describe('a unit that writes', () => {
     await one.close();
     expect(seen).toEqual([{ n: 7 }]);
   });
+
+  it('leaves numbers out after a crash, which may have taken some that somebody has seen', async () => {
+    const before = await database.currentNumber();
+    await server.query('DELETE FROM counter_intact');
+    const next = () => database.transact(async ({ numbers }) => numbers.next());
+    expect(await next()).toBe(before + 1_000_001);
+    expect(await next()).toBe(before + 1_000_002);
+  });
+
+  it('is refused where the counter cannot be seen, and says why', async () => {
+    const value = await database.currentNumber();
+    await server.query('DELETE FROM counter');
+    await expect(database.transact(async () => undefined)).rejects.toMatchObject({
+      message: expect.stringContaining('no row of the table counter can be seen'),
+      remedy: expect.stringContaining('ROW LEVEL SECURITY'),
+    });
+    await server.query(`INSERT INTO counter VALUES (${value})`);
+    expect(await database.transact(async ({ numbers }) => numbers.next())).toBe(value + 1);
+  });
 });

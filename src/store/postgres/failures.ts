@@ -102,12 +102,6 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   '57P02': { says: 'the server ended after a crash', remedy: 'it is tried again by itself' },
   '57P03': { says: 'the server is starting up', remedy: 'it is tried again by itself' },
   '58030': { says: "the server's disk fails", remedy: "read the server's log, and check its disk" },
-  // By `hold_counter`.
-  P0002: {
-    says: 'no row of the table counter can be seen, so nothing is written',
-    remedy:
-      'as the owner of the tables, ALTER TABLE … DISABLE ROW LEVEL SECURITY for each that has it (doctor names them); where the table is empty, restore a backup',
-  },
   XX001: {
     says: 'the database cannot be trusted any more: its data are damaged',
     remedy: 'check the disk; restore a backup: problems then say from when events are missing',

@@ -26,7 +26,7 @@ export async function checkPrivileges(database: PostgresDatabase, readOnly: bool
      ORDER BY c.relname = ${NOTES}, c.relname`,
   );
   const [first] = rows;
-  if (first === undefined) return readOnly ? undefined : await checkFunctions(database);
+  if (first === undefined) return;
   const user = quoted(first.user);
   const grants = [...Map.groupBy(rows, ({ wanted }) => wanted)].map(([wanted, tables]) => {
     const on = tables.map(({ table }) => `${schema}.${quoted(table)}`).join(', ');
@@ -36,24 +36,6 @@ export async function checkPrivileges(database: PostgresDatabase, readOnly: bool
   throw new UsageError(
     `the user ${first.user} lacks privileges on ${rows.length} tables of the schema ${database.schema}, among them ${first.table}`,
     `run ${grants.join('; ')}`,
-  );
-}
-
-/** Functions that the service calls by name. By default everybody may call them; triggers need no privilege. */
-const FUNCTIONS = ['hold_counter'];
-
-async function checkFunctions(database: PostgresDatabase): Promise<void> {
-  const closed = await database.sql.query<{ name: string; user: string }>(
-    sql`SELECT p.proname AS name, current_user AS "user" FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-     WHERE n.nspname = ${database.schema} AND p.proname = ANY (${FUNCTIONS}::text[])
-       AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1`,
-  );
-  const [first] = closed;
-  if (first === undefined) return;
-  const names = closed.map(({ name }) => `${quoted(database.schema)}.${quoted(name)}`).join(', ');
-  throw new UsageError(
-    `the user ${first.user} may not call ${first.name} of the schema ${database.schema}`,
-    `run GRANT EXECUTE ON FUNCTION ${names} TO ${quoted(first.user)}`,
   );
 }
 
