@@ -44,7 +44,7 @@ export type CauseCode =
   | BodyFault
   | 'header_missing' | 'header_malformed'
   | 'timestamp_unreadable' | 'timestamp_in_milliseconds' | 'timestamp_not_signed' | 'clock_behind' | 'clock_ahead'
-  | 'signed_content_differs' | 'missing_signed_header'
+  | 'signed_content_differs'
   | 'secret_quoted' | 'secret_encoding_differs' | 'secret_not_in_use' | 'wrong_secret' | 'no_secret';
 
 export interface Cause {
@@ -93,7 +93,7 @@ export function diagnose(
   const time = timeCause(claimed.t, fit, specimen, settings);
   const causes = [...(fit === null ? [] : fitCauses(fit, settings)), ...(time === null ? [] : [time])];
   if (secrets.length === 0) causes.push(NO_SECRET);
-  else if (fit === null) causes.push(nothingFits(secrets, settings));
+  else if (fit === null) causes.push(nothingFits(secrets));
   return { healthy: causes.length === 0, causes, fit: fit === null ? null : describe(fit) };
 }
 
@@ -125,10 +125,7 @@ function searchFit(
   settings: DiagnosisSettings,
 ): Fit | null {
   const own = templateText(settings.template);
-  // Other headers are not kept.
-  const templates = [...new Set([own, ...TEMPLATES])]
-    .map((text) => ({ text, parts: templateParts(text)! }))
-    .filter(({ parts }) => parts.every(({ kind }) => kind !== 'header'));
+  const templates = [...new Set([own, ...TEMPLATES])].map((text) => ({ text, parts: templateParts(text)! }));
   const right = signatures.map((hex) => hex.toLowerCase());
   const forms = bodyForms(body);
   const tries = secrets.flatMap((secret) =>
@@ -179,7 +176,7 @@ function templateText(parts: readonly TemplatePart[]): string {
   const textOf = (part: TemplatePart) => {
     if (part.kind === 'text') return part.text;
     if (part.kind === 'timestamp') return '{t}';
-    return part.kind === 'body' ? '{body}' : `{header:${part.name}}`;
+    return '{body}';
   };
   return parts.map(textOf).join('');
 }
@@ -249,15 +246,7 @@ const NO_SECRET = cause(
   'Set WEBHOOK_SECRETS, or register the webhook.',
 );
 
-/** Calls the secret wrong only if all that is signed is known. */
-function nothingFits(secrets: readonly CandidateSecret[], { template }: DiagnosisSettings): Cause {
-  const missing = template.flatMap((part) => (part.kind === 'header' ? [part.name] : []));
-  if (missing.length > 0) {
-    const what = `WEBHOOK_SIGNED_CONTENT has the value of ${missing.join(' and ')} signed too, which is not kept: no secret can be judged.`;
-    const remedy =
-      'See at the sender that this header comes, that no proxy takes it off, and which secret it signs with.';
-    return cause('missing_signed_header', what, remedy);
-  }
+function nothingFits(secrets: readonly CandidateSecret[]): Cause {
   const what = `The secret is wrong: no known one fits (${secrets.map(({ name }) => name).join(', ')}).`;
   const remedy =
     'The sender uses another secret: copy it anew from the compliance service into WEBHOOK_SECRETS. If it is surely the same, a proxy on the way changes bodies.';

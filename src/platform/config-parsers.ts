@@ -15,12 +15,8 @@ import {
 
 /** The types of settings: each turns the text in the environment into a value. */
 
-/** A part of the signed bytes: literal text, the timestamp as sent, the raw body, or a request header's value. */
-export type TemplatePart =
-  | { kind: 'text'; text: string }
-  | { kind: 'timestamp' }
-  | { kind: 'body' }
-  | { kind: 'header'; name: string };
+/** A part of the signed bytes: literal text, the timestamp as sent, or the raw body. */
+export type TemplatePart = { kind: 'text'; text: string } | { kind: 'timestamp' } | { kind: 'body' };
 
 /** A type, and for people what it takes and its unit. Of a custom issue `params.flaw` says what is wrong, without any part of a secret. */
 export interface Type<Value> {
@@ -254,23 +250,18 @@ export function templateParts(template: string): readonly TemplatePart[] | null 
     if (piece === '') continue;
     if (piece === '{t}') parts.push({ kind: 'timestamp' });
     else if (piece === '{body}') parts.push({ kind: 'body' });
-    else if (piece.startsWith('{header:') && HEADER_NAME.test(piece.slice(8, -1))) {
-      parts.push({ kind: 'header', name: piece.slice(8, -1).toLowerCase() });
-    } else if (/[{}]/.test(piece)) return null;
+    else if (/[{}]/.test(piece)) return null;
     else parts.push({ kind: 'text', text: piece });
   }
   return parts;
 }
 
 /** `WEBHOOK_SIGNED_CONTENT`. */
-export const signedContent = type(
-  'text with {t} and {body} in it, if necessary {header:NAME}, and no other braces',
-  (template) => {
-    const parts = templateParts(template);
-    const has = (kind: TemplatePart['kind']) => parts?.some((part) => part.kind === kind) ?? false;
-    return has('timestamp') && has('body') ? parts : null;
-  },
-);
+export const signedContent = type('text with {t} and {body} in it, and no other braces', (template) => {
+  const parts = templateParts(template);
+  const has = (kind: TemplatePart['kind']) => parts?.some((part) => part.kind === kind) ?? false;
+  return has('timestamp') && has('body') ? parts : null;
+});
 
 export const secretEncoding: Type<SecretEncoding> = type(
   'utf8, hex or base64, or one of them after a prefix that is no part of the key, such as whsec_base64',

@@ -174,7 +174,7 @@ const ADVANCED = {
   WEBHOOK_SIGNED_CONTENT: setting(
     of.signedContent,
     '{t}.{body}',
-    'What is signed: text with {t} and {body}. `{header:NAME}` is allowed.',
+    'What is signed: text with {t} and {body}.',
   ),
   WEBHOOK_SIGNATURE_ALGORITHM: setting(
     of.oneOf('sha256', 'sha384', 'sha512'),

@@ -116,14 +116,13 @@ export function createReceiver(options: ReceiverOptions): Hono<{ Bindings: HttpB
       if (declaredBytes > maxBodyBytes) return rejectUnread('too_large', arrival);
       if (!isIdentity(incoming.headers['content-encoding'])) return rejectUnread('content_encoding', arrival);
       if (settings.secrets().length === 0) return lackSecret(arrival, null);
-      const headerOf = (name: string) => headerIn(incoming, name);
-      const claimed = readSignature(headerIn(incoming, settings.header), headerOf, settings);
+      const claimed = readSignature(headerIn(incoming, settings.header), settings);
       if (!claimed.ok) return rejectSignature(claimed, arrival, null);
       body = await bodies.read(incoming, declaredBytes);
       if (typeof body === 'string') return lackBody(body, arrival);
       // Asked again, because a secret may have been added while the body arrived.
       const secrets = settings.secrets();
-      return await judge(arrival, claimed, { body, headerOf, secrets });
+      return await judge(arrival, claimed, { body, secrets });
     } catch (error) {
       const unavailable = error instanceof StoreUnavailable;
       const reason = unavailable ? error.code : 'internal_error';

@@ -1,14 +1,10 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
-import type { SignatureSettings, TemplatePart } from '../platform/config.ts';
+import type { SignatureSettings } from '../platform/config.ts';
 import { MIN_SIGNING_KEY_BYTES } from '../platform/signing-secret.ts';
-
-/** Value of a request header by its lower-case name, for `{header:NAME}`. */
-type HeaderOf = (name: string) => string | undefined;
 
 export interface SignedDelivery {
   /** Exactly the bytes of the request's body. */
   body: Uint8Array;
-  headerOf: HeaderOf;
   /** Decoded. Any of them may have signed. */
   secrets: readonly Uint8Array[];
   /** Whole seconds since 1970. */
@@ -28,8 +24,6 @@ export type SignatureRejectionReason =
   | 'no_signature'
   | 'malformed_signature'
   | 'too_many_signatures'
-  /** `{header:NAME}` is in the signed content, and the request has no such header. */
-  | 'missing_signed_header'
   | 'bad_signature'
   /** These three deliveries are signed correctly. */
   | 'timestamp_too_old'
@@ -66,15 +60,11 @@ const MILLISECONDS = /^[1-9]\d{12}$/;
  */
 export function readSignature(
   headerValue: string | undefined,
-  headerOf: HeaderOf,
-  settings: Pick<VerificationSettings, 'template' | 'algorithm'>,
+  { algorithm }: Pick<VerificationSettings, 'algorithm'>,
 ): SignatureHeader | BadSignature {
-  const header = parseSignatureHeader(headerValue, DIGEST_BYTES[settings.algorithm]);
-  if (!header.ok) return header;
-  const { t } = header;
-  if (!TIMESTAMP.test(t) && !MILLISECONDS.test(t)) return bad('bad_timestamp', t);
-  const isMissing = (part: TemplatePart) => part.kind === 'header' && headerOf(part.name) === undefined;
-  return settings.template.some(isMissing) ? bad('missing_signed_header', t) : header;
+  const header = parseSignatureHeader(headerValue, DIGEST_BYTES[algorithm]);
+  if (!header.ok || TIMESTAMP.test(header.t) || MILLISECONDS.test(header.t)) return header;
+  return bad('bad_timestamp', header.t);
 }
 
 /**
@@ -112,14 +102,14 @@ function findSigner(
 }
 
 /**
- * The MAC (HMAC, RFC 2104) of these bytes under `secret`. Headers count as the octets that came, which Node reads as Latin-1.
+ * The MAC (HMAC, RFC 2104) of these bytes under `secret`.
  * @throws Error for a key that is too short, since a signature with it proves nothing. No decoded secret is one, so this is a
  * fault of the caller. The sender gets a 5xx and tries again.
  */
 export function signatureOf(
   secret: Uint8Array,
   t: string,
-  { body, headerOf }: Pick<SignedDelivery, 'body' | 'headerOf'>,
+  { body }: Pick<SignedDelivery, 'body'>,
   { algorithm, template }: Pick<SignatureSettings, 'template' | 'algorithm'>,
 ): Buffer {
   if (secret.length < MIN_SIGNING_KEY_BYTES) {
@@ -128,7 +118,6 @@ export function signatureOf(
   const mac = createHmac(algorithm, keyOf(secret));
   for (const part of template) {
     if (part.kind === 'body') mac.update(body);
-    else if (part.kind === 'header') mac.update(headerOf(part.name) ?? '', 'latin1');
     else mac.update(part.kind === 'timestamp' ? t : part.text, 'utf8');
   }
   return mac.digest();
