@@ -101,7 +101,7 @@ export function createBackfill(options: BackfillOptions) {
   const nap = createNap(clock);
   let woken = false;
 
-  const forReads = { ...options, timing, pointers, guardPercent, signal };
+  const forReads = { ...options, timing, pointers, guardPercent, signal, onApplied };
   /** The credentials with which each kind was last noted as readable, so that not every read writes a note. */
   const noted = new Map<string, string>();
   const upstream = createUpstream({
@@ -130,6 +130,15 @@ export function createBackfill(options: BackfillOptions) {
   const { reserved } = fullSyncer;
   const beside = new Map<string, Promise<void>>();
   const interrupted = new Map(options.interrupted.map(({ kind, pages }) => [kind, pages]));
+
+  /** A vendor that was gone, and that its own address shows again, may still be missing in its list: a full sync shows that. */
+  function onApplied(...[kind, applied, cause]: Parameters<Context['onApplied']>): void {
+    options.onApplied(kind, applied, cause);
+    const isBack = cause.cause === 'refetch' && applied.some(({ outcome }) => outcome === 'revived');
+    if (kind !== 'vendor' || !isBack) return;
+    planOf(kind).reasons.add('problem');
+    wake();
+  }
 
   function wake(): void {
     woken = true;

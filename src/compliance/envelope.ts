@@ -155,20 +155,20 @@ export function hasContent(value: unknown): boolean {
 
 export const isErrorStatus = (value: unknown): boolean => /^[45]\d\d$/.test(String(value));
 
-/** The object is an error, although it may have the id of a record: nothing in it is of anything else. */
+/** The object is an error, although it may have the id of a record: nothing in it is of anything else. Ends at the first field that is. */
 export function isErrorObject(object: JsonObject): boolean {
-  const fields = Object.entries(object)
-    .filter(([, value]) => value !== null)
-    .map(([name, value]) => ({ name: plainName(name), value }));
-  if (!fields.every(({ name }) => ERROR_NAMES.includes(name) || BESIDE_ERROR.test(name))) return false;
-  const has = (names: readonly string[], is: (value: unknown) => boolean) =>
-    fields.some(({ name, value }) => names.includes(name) && is(value));
-  const codes = ['code', 'status', 'statuscode'];
-  return (
-    has(ERROR_NAMES, hasContent) ||
-    has(codes, isErrorStatus) ||
-    (has(codes, hasContent) && has(['message'], hasContent))
-  );
+  let [isError, hasCode, hasMessage] = [false, false, false];
+  for (const [field, value] of Object.entries(object)) {
+    if (value === null) continue;
+    const name = plainName(field);
+    const isOfError = ERROR_NAMES.includes(name);
+    if (!isOfError && !BESIDE_ERROR.test(name)) return false;
+    const isCode = name === 'code' || name === 'status' || name === 'statuscode';
+    isError ||= isOfError ? hasContent(value) : isCode && isErrorStatus(value);
+    hasCode ||= isCode && hasContent(value);
+    hasMessage ||= name === 'message' && hasContent(value);
+  }
+  return isError || (hasCode && hasMessage);
 }
 
 /** The fields of records that hold their name. */

@@ -22,8 +22,6 @@ export interface Coverage {
   covered: EventType[];
   /** Known types that will not be delivered. */
   missing: EventType[];
-  /** Families without a covered type. */
-  without: string[];
   /** Patterns that match no known type: misspelt, or a type that this version does not know. */
   unmatched: string[];
 }
@@ -40,7 +38,6 @@ export function coverageOf(patterns: readonly string[]): Coverage {
   return {
     covered,
     missing: EVENT_TYPES.filter((type) => !covered.includes(type)),
-    without: Object.keys(FAMILIES).filter((family) => !covered.some((type) => type.startsWith(`${family}.`))),
     unmatched: patterns.filter((pattern) => !EVENT_TYPES.some((type) => patternSelects(pattern, type))),
   };
 }
