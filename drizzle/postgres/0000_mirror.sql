@@ -74,7 +74,6 @@ CREATE TABLE "record_state" (
 	"missing_number" bigint,
 	"proven" boolean DEFAULT false NOT NULL,
 	"delete_event" bigint,
-	"searched" bigint DEFAULT 0 NOT NULL,
 	"confirmed" bigint DEFAULT 0 NOT NULL,
 	"moved_at" bigint,
 	"early_at" bigint,
@@ -238,7 +237,7 @@ CREATE TABLE "learned_pointers" (
 	"event_id" text COLLATE "C" NOT NULL,
 	"record_id" text COLLATE "C" NOT NULL,
 	"learned_at" timestamp with time zone NOT NULL,
-	"used" boolean NOT NULL,
+	"leads" boolean NOT NULL,
 	CONSTRAINT "learned_pointers_kind_path_pk" PRIMARY KEY("kind","path")
 );
 --> statement-breakpoint
@@ -317,7 +316,6 @@ CREATE INDEX "changes_at" ON "changes" USING btree ("at");--> statement-breakpoi
 CREATE UNIQUE INDEX "events_id" ON "events" USING btree ("id");--> statement-breakpoint
 CREATE INDEX "events_pending" ON "events" USING btree ("seq","next_attempt_at") WHERE state = 'pending';--> statement-breakpoint
 CREATE INDEX "events_failed" ON "events" USING btree ("seq") WHERE state = 'failed';--> statement-breakpoint
-CREATE INDEX "events_sought" ON "events" USING btree ("next_attempt_at") WHERE state = 'failed' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "events_record" ON "events" USING btree ("record_id","seq");--> statement-breakpoint
 CREATE INDEX "trimmed_events_received" ON "trimmed_events" USING btree ("received_at");--> statement-breakpoint
 CREATE INDEX "problems_open" ON "problems" USING btree ("reason","kind","record_id") WHERE resolved_at IS NULL;--> statement-breakpoint

@@ -53,7 +53,6 @@ CREATE TABLE `events` (
 CREATE UNIQUE INDEX `events_id` ON `events` (`id`);--> statement-breakpoint
 CREATE INDEX `events_pending` ON `events` (`seq`,`next_attempt_at`) WHERE state = 'pending';--> statement-breakpoint
 CREATE INDEX `events_failed` ON `events` (`seq`) WHERE state = 'failed';--> statement-breakpoint
-CREATE INDEX `events_sought` ON `events` (`next_attempt_at`) WHERE state = 'failed' AND next_attempt_at IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `events_record` ON `events` (`record_id`,`seq`);--> statement-breakpoint
 CREATE TABLE `facts` (
 	`name` text PRIMARY KEY NOT NULL,
@@ -87,7 +86,7 @@ CREATE TABLE `learned_pointers` (
 	`event_id` text NOT NULL,
 	`record_id` text NOT NULL,
 	`learned_at` text NOT NULL,
-	`used` integer NOT NULL,
+	`leads` integer NOT NULL,
 	PRIMARY KEY(`kind`, `path`)
 );
 --> statement-breakpoint
@@ -179,7 +178,6 @@ CREATE TABLE `record_state` (
 	`missing_number` integer,
 	`proven` integer DEFAULT false NOT NULL,
 	`delete_event` integer,
-	`searched` integer DEFAULT 0 NOT NULL,
 	`confirmed` integer DEFAULT 0 NOT NULL,
 	`moved_at` integer,
 	`early_at` integer,

@@ -1,14 +1,12 @@
 import type { ComplianceClient } from '../compliance/client.ts';
-import { UpstreamError } from '../compliance/errors.ts';
 import { type FetchedKind, KINDS, type Kind } from '../compliance/kinds.ts';
 import { type Backoff, backoffMs, createNap, momentOf } from '../platform/clock.ts';
 import { StoreUnavailable } from '../platform/errors.ts';
 import type { DueRecord, ProvisionalRules } from '../store/store.ts';
-import { createCandidateProof, createIdsBeside } from './candidate-search.ts';
 import { type Context, causeOf } from './context.ts';
 import { createFullSyncer, type FullSyncWatch } from './full-sync.ts';
 import { createRefetch } from './refetch.ts';
-import { createUnnamedEvents } from './unnamed-events.ts';
+import { createUnknownRecords } from './unknown-records.ts';
 import { createUpstream, lookEveryMs } from './upstream.ts';
 
 /** Repairs at the same time. The real limit is the request budget. */
@@ -123,12 +121,11 @@ export function createBackfill(options: BackfillOptions) {
     },
   });
   const context = { ...forReads, upstream };
-  const seekers = { ...context, proof: createCandidateProof(context), onFound: wake };
-  const unnamedEvents = createUnnamedEvents(seekers);
-  const refetch = createRefetch({ ...context, idsBeside: createIdsBeside(seekers) });
+  const unknownRecords = createUnknownRecords({ ...context, onFound: wake });
+  const refetch = createRefetch(context);
   const fullSyncer = createFullSyncer({ ...context, refetch });
   const { reserved } = fullSyncer;
-  const beside = new Map<string, Promise<void>>();
+  let looking: Promise<void> | null = null;
   const interrupted = new Map(options.interrupted.map(({ kind, pages }) => [kind, pages]));
 
   /** A vendor that was gone, and that its own address shows again, may still be missing in its list: a full sync shows that. */
@@ -321,18 +318,6 @@ export function createBackfill(options: BackfillOptions) {
     if (needsList && (await store.countProofs(kind)).proven > 0) scanForEvents(kind);
   }
 
-  /** Work beside everything else, of each sort one at a time. */
-  function beginBeside(sort: 'search' | 'look', work: () => Promise<void>): void {
-    if (beside.has(sort)) return;
-    const done = work()
-      .catch((error) => {
-        // An answer of the API is no failure of ours: `health` has it.
-        if (!(error instanceof UpstreamError)) options.onError(error);
-      })
-      .finally(() => beside.delete(sort));
-    beside.set(sort, done);
-  }
-
   /** Asks the API now and then while there is nothing to read, so that an outage is noticed. */
   async function lookIfDue(): Promise<void> {
     if (!upstream.isLookDue(lookEveryMs(options.requestsPerMinute))) return;
@@ -386,6 +371,8 @@ export function createBackfill(options: BackfillOptions) {
       upstream.tryNow();
       wake();
     },
+    /** Asks the API for what looks like an id in the events of a problem, because a person asks. */
+    find: unknownRecords.find,
     health: upstream.health,
     runningSyncRuns: fullSyncer.running,
 
@@ -397,7 +384,8 @@ export function createBackfill(options: BackfillOptions) {
       while (!signal.aborted) {
         woken = false;
         try {
-          if (!isBegun) await unnamedEvents.rereadProcessed();
+          // The settings may have changed.
+          if (!isBegun) await unknownRecords.retryAll();
           isBegun = true;
           if (!paused) {
             await planSyncRuns();
@@ -407,10 +395,11 @@ export function createBackfill(options: BackfillOptions) {
               if (kind !== 'policy') await judgeProofs(kind);
             }
             startRepairs(due);
-            beginBeside('search', async () => {
-              if (await unnamedEvents.look()) wake();
-            });
-            beginBeside('look', lookIfDue);
+            looking ??= lookIfDue()
+              .catch(options.onError)
+              .finally(() => {
+                looking = null;
+              });
           }
         } catch (error) {
           options.onError(error);
@@ -420,7 +409,7 @@ export function createBackfill(options: BackfillOptions) {
       }
       await Promise.all([
         ...[...repairs.values()].map((repair) => repair.done),
-        ...beside.values(),
+        looking,
         ...[...plans.values()].map((plan) => plan.running),
       ]);
     },

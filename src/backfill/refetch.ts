@@ -1,20 +1,18 @@
 import type { Lane } from '../compliance/budget.ts';
-import type { Candidate } from '../compliance/candidates.ts';
+import { candidatesText } from '../compliance/candidates.ts';
 import { UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
 import {
-  type IdPointers,
   isAddressable,
   type JsonObject,
+  payloadIn,
   pointersSettingOf,
-  pointersToSet,
   recordIdIn,
 } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
-import { describeError, listed } from '../platform/errors.ts';
+import { describeError } from '../platform/errors.ts';
 import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
-import type { IdsBeside } from './candidate-search.ts';
 import { agedText, type Context, causeOf, READ_BACKOFF, readMoment, UNRESOLVED_BACKOFF } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -56,7 +54,6 @@ type Sight = 'seen' | 'failed' | 'none';
 
 export type Refetch = ReturnType<typeof createRefetch>;
 
-const STILL_ASKING = 'other ids in its events are still asked for';
 const UNASKABLE = 'no request path can carry this id';
 const UNLISTED = 'the list does not show it any more';
 const OTHERS_SHOWN = 'others of its kind can be read';
@@ -64,22 +61,8 @@ const NEVER_SHOWN = 'the API answers 404, and has never shown this id';
 const UNCOMPARED = 'no other living record could be read to compare with';
 const NOT_COMPARED = 'the API answers 404, and no other record can be read to compare with';
 
-/** The problem's text after the search beside an id that the API does not know. Pure. */
-function besideText(shown: readonly Candidate[], pointers: IdPointers): string {
-  const [one] = shown;
-  const kind = 'risk_assessment';
-  if (one === undefined)
-    return `${NEVER_SHOWN}, nor any other id in its events; does ${pointersSettingOf(kind)} fit?`;
-  const found = [...new Set(shown.map(({ path, id }) => `${path} = ${id}`))];
-  const said = `${NEVER_SHOWN}, but others that its events name: ${listed(found)}`;
-  if (!one.isNameable) return said;
-  const [toSet] = pointersToSet([{ kind, path: one.path }], pointers);
-  const setting = toSet?.setting ?? pointersSettingOf(kind);
-  return `${said}. If the events are about these records, set ${setting}`;
-}
-
 /** Reads one record and brings its row into sync. Deletes nothing: a 404 is only a part of a proof. */
-export function createRefetch(options: Context & { upstream: Upstream; idsBeside: IdsBeside }) {
+export function createRefetch(options: Context & { upstream: Upstream }) {
   const { store, upstream, clock, timing } = options;
   const now = () => momentOf(clock);
   /** Now; on a shared clock the earliest that it may be. */
@@ -128,8 +111,6 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     return await seePolicies(request);
   }
 
-  const seesItsKind = (request: RefetchRequest) => readAnother(request, request.kind, false);
-
   async function seePolicies(request: RefetchRequest): Promise<Sight> {
     const page = await policiesPage(request);
     if (page === null) return 'failed';
@@ -165,12 +146,10 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
 
   /** No request can ask for this record, but lists have shown it. The next complete list shows what an event reported. */
   async function skipUnaddressable(request: RefetchRequest): Promise<RefetchOutcome> {
-    const { kind, id } = request;
-    const through = await store.currentNumber();
-    if ((await store.eventsNaming(kind, id, { through, limit: 1 })).length > 0) {
+    const { kind, id, attempts, syncRunId } = request;
+    // Otherwise it would be open again after each list that resolves it.
+    if (attempts === 0 && syncRunId === null)
       await store.openProblem({ reason: 'unknown_record', kind, recordId: id }, UNASKABLE, now());
-      await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
-    }
     return retryLater(request, UNASKABLE, seldomMs(request));
   }
 
@@ -209,7 +188,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     const { kind, id, attempts } = request;
     if (kind !== 'risk_assessment') return null;
     if (attempts < UNUSABLE_TRIES && !(await store.isApproved(kind, id, clock.wall()))) return null;
-    return (await seesItsKind(request)) === 'seen' ? OTHERS_SHOWN : null;
+    return (await readAnother(request, kind, false)) === 'seen' ? OTHERS_SHOWN : null;
   }
 
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
@@ -230,7 +209,7 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     }
     try {
       const { object, read, agedMs = 0 } = await readOwn(request);
-      await options.idsBeside.answered(kind, id, object === null ? 'missing' : 'found');
+      await store.endProblem({ reason: 'unreadable_answer', kind, recordId: id }, now());
       if (object === null) return await judgeMissing(request, read);
       const applied = (
         await apply(kind, [{ id, json: JSON.stringify(object) }], read, request.syncRunId)
@@ -306,78 +285,37 @@ export function createRefetch(options: Context & { upstream: Upstream; idsBeside
     }
     if (outcome === 'unwitnessed' || outcome === 'witnessed_before')
       return retryLater(request, NOT_COMPARED, soonMs(request));
-    if (outcome === 'unresolved_event') return await judgeNamed(request, read);
-    if (outcome === 'unresolved_again') return await keepUnresolved(request, outcome, null);
-    if (outcome === 'unresolved')
-      return await keepUnresolved(request, outcome, isAddressable(id) ? NEVER_SHOWN : UNASKABLE);
+    if (outcome === 'unresolved_event') return await judgeNamed(request);
+    if (outcome === 'unresolved') return await keepUnresolved(request, outcome);
     return { outcome: 'missing', missing: outcome };
   }
 
-  /** An event names this id and the API has never shown it: the id may be another thing's. */
-  async function judgeNamed(request: RefetchRequest, read: ReadMoment): Promise<RefetchOutcome> {
-    const { kind, id } = request;
-    if (kind === 'risk_assessment' && request.syncRunId !== null) {
-      // The search for the event's record may take long, so a repair does it and not the full sync.
-      await store.makeDue(kind, [id], now());
-      return { outcome: 'missing', missing: 'unresolved_event' };
-    }
-    if (request.seeksWitness) {
-      // The 404 settles the event only if another record can be read. For an assessment that must be an assessment, because the
-      // pointers may find wrong ids in all events.
-      const sight = kind === 'vendor' ? await seekWitness(request) : await seesItsKind(request);
-      if (sight === 'seen') return await refetch({ ...request, seeksWitness: false });
-      if (sight === 'failed') return retryLater(request, NOT_COMPARED, soonMs(request));
-      // For a vendor, a full sync shows what the 404 means.
-      if (kind === 'risk_assessment') return await judgeUncompared(request, kind, read);
-    }
-    const through = read.number;
-    let text = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
-    if (kind === 'vendor') {
-      // A complete list shows what the 404 means.
-      text += `; does ${pointersSettingOf(kind)} fit?`;
-    } else {
-      const canCompare = async () => (await seesItsKind(request)) === 'seen';
-      const { shown, restInMs } = await options.idsBeside.search(id, through, canCompare);
-      if (restInMs !== null) return retryLater(request, STILL_ASKING, restInMs);
-      text = besideText(shown, options.pointers);
-    }
-    await store.noteSearched(kind, id, { through, event: through, named: [] }, now(), timing);
-    return await keepUnresolved(request, 'unresolved_event', text);
+  /** An event names this id, and the API has never shown it: it may be another thing's. Only once the API shows another record, its 404 says so. */
+  async function judgeNamed(request: RefetchRequest): Promise<RefetchOutcome> {
+    const sight = request.seeksWitness ? await seekWitness(request) : 'none';
+    if (sight === 'seen') return await refetch({ ...request, seeksWitness: false });
+    if (sight === 'failed') return retryLater(request, NOT_COMPARED, soonMs(request));
+    return await keepUnresolved(request, 'unresolved_event');
   }
 
-  /** The same while there is no other assessment that shows whether assessments can be read at all. */
-  async function judgeUncompared(
-    request: RefetchRequest,
-    kind: 'risk_assessment',
-    read: ReadMoment,
-  ): Promise<RefetchOutcome> {
-    const { id } = request;
-    const { shown, restInMs } = await options.idsBeside.search(id, read.number, null);
-    // Each found record is read soon. Then there is one to compare with, unless all of them are gone by then.
-    const found = [...new Set(shown.map((one) => one.id))];
-    if ((await store.shownIds(kind, found)).length < found.length)
-      return retryLater(request, STILL_ASKING, Math.max(2 * timing.settleMs, soonMs(request)));
-    if (restInMs !== null) return retryLater(request, STILL_ASKING, restInMs);
-    await store.openProblem(
-      { reason: 'unknown_record', kind, recordId: id },
-      `an event names it, the API answers 404, and no other assessment is known to compare with: does ${pointersSettingOf(kind)} fit?`,
-      now(),
-    );
-    await retryLater(request, NEVER_SHOWN, seldomMs(request));
-    return { outcome: 'missing', missing: 'unresolved_event' };
+  /** For the problem of an id that the API has never shown. */
+  async function unknownText({ kind, id }: RefetchRequest): Promise<string> {
+    const why = isAddressable(id) ? NEVER_SHOWN : UNASKABLE;
+    const about = { kind, recordId: id };
+    const [event] = await store.unknownEvents(about, { limit: 1 }, options.pointers);
+    if (event === undefined) return why;
+    const looks = candidatesText(payloadIn(event.body), kind, [id]);
+    return `${why}; does ${pointersSettingOf(kind)} fit? In event ${event.id}, ${looks}`;
   }
 
-  /** Nothing more can be learned about the id. It is asked for again now and then. */
-  async function keepUnresolved(
-    request: RefetchRequest,
-    missing: MissingOutcome,
-    text: string | null,
-  ): Promise<RefetchOutcome> {
+  /** Only a person, or a list, knows more of the id. It is asked for again now and then. */
+  async function keepUnresolved(request: RefetchRequest, missing: MissingOutcome): Promise<RefetchOutcome> {
     const { kind, id } = request;
+    const text = await unknownText(request);
     // First, since with the problem the record does not count as unverified any more.
     const asked = kind === 'risk_assessment' ? await askToDelete(request, NEVER_SHOWN) : null;
     await store.openProblem({ reason: 'unknown_record', kind, recordId: id }, text, now());
-    await retryLater(request, text ?? NEVER_SHOWN, seldomMs(request));
+    await retryLater(request, text, seldomMs(request));
     return { outcome: 'missing', missing: asked === null ? missing : 'pending' };
   }
 

@@ -1,12 +1,13 @@
-import { Argument, Command } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import type { Kind } from '../compliance/kinds.ts';
-import type { Problem } from '../ops/api/schemas.ts';
+import type { Found, Problem } from '../ops/api/schemas.ts';
 import { commandOf } from '../ops/problems.ts';
 import { kindPlural, sentenceCase } from '../ops/words.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { askerFor, yes as saysYes } from './asker.ts';
 import { type Cli, writeRows, writeText } from './cli.ts';
+import { DifferenceFound } from './exit.ts';
 import { listCommand, type Row, showCommand } from './lists.ts';
 import { integerBetween } from './options.ts';
 import { type Service, withService } from './service.ts';
@@ -35,8 +36,9 @@ export function problemsCommand(cli: Cli): Command {
       .description(description)
       .addArgument(idArgument())
       .option('--digest <digest>', 'do not ask: decide about exactly what was shown with this digest')
-      .action((id: number, { digest }: { digest?: string }) =>
+      .action((id: number, { digest, find }: { digest?: string; find?: true }) =>
         withService(cli, async (service) => {
+          if (find) return await findRecord(cli, service, id);
           const problem = await shownOf(service, id);
           writeShown(cli, problem);
           const script = `to ${verb} exactly this: problems ${verb} ${id} --digest ${problem.digest}`;
@@ -48,10 +50,17 @@ export function problemsCommand(cli: Cli): Command {
             writeText(cli.out, 'A full sync was asked for: the kind is in sync once it has ended.');
         }),
       );
+    if (verb === 'resolve') command.addOption(findOption());
     problems.addCommand(command);
   }
   return problems;
 }
+
+const findOption = () =>
+  new Option(
+    '--find',
+    'of unknown_record: ask the API for what looks like an id in its events, and keep the place that is proven',
+  ).conflicts('digest');
 
 const DECISIONS = {
   approve: {
@@ -70,6 +79,20 @@ const DECISIONS = {
     done: 'Resolved.',
   },
 };
+
+/** The request budget may make some of the questions wait. Milliseconds. */
+const FIND_MS = 180_000;
+
+/** @throws DifferenceFound if no place of the id is proven: somebody must act. */
+async function findRecord(cli: Cli, service: Service, id: number): Promise<void> {
+  const { pointer, says } = await askForRecord(service, id);
+  if (pointer === null) throw new DifferenceFound(says);
+  writeText(cli.out, says);
+}
+
+/** Has the API asked for what looks like an id in the events of a problem `unknown_record`. */
+export const askForRecord = (service: Service, id: number): Promise<Found> =>
+  service.post(`problems/${id}/resolve`, { find: true }, FIND_MS);
 
 async function problemOf(service: Service, id: number): Promise<Problem & Row> {
   // The list runs from the newest id down, so the problem, if there is one, is the first after its successor's key.

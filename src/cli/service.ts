@@ -19,7 +19,7 @@ type Query = Readonly<Record<string, string | number | undefined>>;
 export interface Service {
   url: string;
   get<T>(path: string, query?: Query): Promise<T>;
-  post<T>(path: string, body?: object): Promise<T>;
+  post<T>(path: string, body?: object, timeoutMs?: number): Promise<T>;
   /** One page of a list as CSV, with the `after` of the next one. */
   csv(path: string, query: Query): Promise<{ text: string; next: string | undefined }>;
 }
@@ -94,6 +94,7 @@ function serviceAt({ url, token }: Listener): Service {
     path: string,
     query: Query,
     init: RequestInit,
+    timeoutMs = TIMEOUT_MS,
   ): Promise<{ response: Response; text: string }> {
     // The URL may end in a path, as behind a proxy.
     const address = new URL(`api/${path}`, url.endsWith('/') ? url : `${url}/`);
@@ -102,7 +103,7 @@ function serviceAt({ url, token }: Listener): Service {
     }
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...init.headers };
     try {
-      const signal = AbortSignal.timeout(TIMEOUT_MS);
+      const signal = AbortSignal.timeout(timeoutMs);
       // A redirect would take the token to another place.
       const response = await fetch(address, { ...init, headers, signal, redirect: 'manual' });
       return { response, text: await response.text() };
@@ -130,7 +131,8 @@ function serviceAt({ url, token }: Listener): Service {
   return {
     url,
     get: (path, query = {}) => answerOf(ask(path, query, {})),
-    post: (path, body = {}) => answerOf(ask(path, {}, { method: 'POST', body: JSON.stringify(body) })),
+    post: (path, body = {}, timeoutMs = TIMEOUT_MS) =>
+      answerOf(ask(path, {}, { method: 'POST', body: JSON.stringify(body) }, timeoutMs)),
     async csv(path, query) {
       const { response, text } = await ask(path, query, { headers: { accept: 'text/csv' } });
       if (!response.ok) throw refusalOf(response.status, text);

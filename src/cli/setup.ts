@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
-import { pointersToSet } from '../compliance/pointers.ts';
 import { RECEIVER_PATH } from '../compliance/registration.ts';
 import { count } from '../ops/words.ts';
 import { MirrorError } from '../platform/errors.ts';
@@ -14,6 +13,8 @@ import { runDoctor } from './doctor.ts';
 import { ENV_FILE } from './env-file.ts';
 import { DifferenceFound } from './exit.ts';
 import { helpNote, parseDuration } from './options.ts';
+import { askForRecord } from './problems.ts';
+import { withService } from './service.ts';
 import { reachApi } from './setup/api.ts';
 import { createDraft } from './setup/draft.ts';
 import {
@@ -22,7 +23,6 @@ import {
   type SetupOptions,
   type SetupRun,
   save,
-  setFound,
   settle,
   type Talk,
 } from './setup/talk.ts';
@@ -182,29 +182,41 @@ async function firstDelivery(talk: Talk, service: Service | null): Promise<'take
 
 /** Waits for the first full syncs. `since` (ISO 8601): one that ended before proves nothing about these settings. */
 async function fullSyncs(talk: Talk, service: Service | null, since: string): Promise<void> {
-  const { asker, draft, options } = talk;
+  const { asker, options } = talk;
   const read = () => withStore(commandOf(talk), 'read', (store) => store.summary());
   const isVerified = ({ verdict, last_full_sync_at: at }: KindStatus) =>
     VERIFIED.has(verdict) && (at ?? '') >= since;
   const text = 'Reading everything, and comparing';
   const until = performance.now() + options.wait;
-  await waitFor(talk, service, text, until, async () =>
-    (await read()).kinds.every(isVerified) ? true : null,
-  );
-  const { kinds, learned_pointers } = await read();
+  const asked = new Set<number>();
+  for (;;) {
+    const unknown = await waitFor(talk, service, text, until, async () => {
+      const { kinds, problems } = await read();
+      if (kinds.every(isVerified)) return 'verified';
+      return problems.find(({ reason, id }) => reason === 'unknown_record' && !asked.has(id))?.id ?? null;
+    });
+    if (typeof unknown !== 'number') break;
+    asked.add(unknown);
+    await findRecord(talk, unknown);
+  }
+  const { kinds } = await read();
   for (const { kind, verdict, records } of kinds) {
     asker.say(`${kind}: ${verdict}, ${count(records, 'record')}`, VERIFIED.has(verdict) ? 'good' : 'bad');
   }
-  // Pointers that events have shown and that later events were read by. Others are left to a person.
-  const learned = pointersToSet(
-    learned_pointers.filter(({ used }) => used),
-    draft.config().idPointers,
-  );
-  for (const setting of new Set(learned.map((each) => each.setting))) {
-    const [name = '', value = ''] = setting.split('=', 2);
-    setFound(talk, name, value);
+}
+
+/** Has the API asked which value in an event is the id of its record. The place that is proven is kept in the database. */
+async function findRecord(talk: Talk, problem: number): Promise<void> {
+  const { asker } = talk;
+  asker.say('The record of an event cannot be found: the API is asked for what looks like an id in it.');
+  try {
+    const { pointer, says } = await withService(commandOf(talk), (running) => askForRecord(running, problem));
+    asker.say(says, pointer === null ? 'bad' : 'good');
+  } catch (error) {
+    // It may be resolved by now.
+    if (!(error instanceof MirrorError)) throw error;
+    asker.say(error.message, 'bad');
   }
-  if (learned.length > 0) await save(talk);
 }
 
 /** Between two looks. Milliseconds. */

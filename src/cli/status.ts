@@ -112,8 +112,8 @@ function writeStatus(cli: Cli, url: string, status: Status): void {
     ['quarantined', deliveries.quarantined],
     ...(until === null ? [] : [['compliance service', pauseWords(until)] as const]),
     ...status.learned_pointers.map(
-      ({ kind, path, setting }) =>
-        [`ids of ${kind}`, `found at ${path}, where no setting looks: set ${setting}`] as const,
+      ({ kind, path, leads }) =>
+        [`ids of ${kind}`, `in events also at ${path}${leads ? ', before the defaults' : ''}`] as const,
     ),
     ['database', status.database && bytes(status.database.bytes)],
     ['operators’ page', url],

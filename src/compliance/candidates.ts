@@ -8,8 +8,6 @@ export interface Candidate {
   id: string;
   /** 0 for the likeliest candidate of the payload; the same for equally likely ones. */
   place: number;
-  /** A pointer in a setting can name `path`. Otherwise it is for people only. */
-  isNameable: boolean;
 }
 
 /** Of one payload. Each candidate may cost a request. */
@@ -38,37 +36,23 @@ const FOREIGN_WORDS: ReadonlySet<string> = new Set(
   ].flatMap((line) => line.split(' ')),
 );
 
-/** A day or an instant, a version or a number, a URL. */
-const SURELY_NO_ID = /^(?:\d{4}-\d\d-\d\d(?:$|T)|\d+\.[\d.]*$|https?:)/i;
-
 /**
  * The values that may be the id of the payload's record, the likeliest first, each once: scalars whose key looks like an id's or
  * has the kind's name. Only those that a pointer can name: not in a list, and no key with a dot, a comma or a space. Pure.
  */
 export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
   const likely = scalarsIn(document).flatMap((scalar) => {
-    const rank = scalar.isNameable ? rankOf(scalar.keys, kind) : null;
+    const rank = rankOf(scalar.keys, kind);
     return rank === null ? [] : [{ ...scalar, rank }];
   });
   return inOrder(likely).slice(0, MAX_CANDIDATES);
 }
 
-/**
- * All values that may be an id of anything, by key or by form, at any place and without a limit: to be sure that no value in the
- * payload is a record's id. Pure.
- */
-export function everyIdIn(document: JsonObject, kind: Kind): Candidate[] {
-  return inOrder(
-    scalarsIn(document).flatMap((scalar) => {
-      const { keys } = scalar;
-      const own = rankOf(keys, kind);
-      const isIncluded = own !== null || isIdKey(keys) || looksLikeId(scalar);
-      const whole = { ...scalar, rank: own ?? [OWN_WORDS[kind].length + 1, keys.length] };
-      const id = linkedId(scalar, kind);
-      const linked = { ...scalar, id: id ?? '', isNameable: false, rank: [0, keys.length, ID_WORDS.length] };
-      return [...(isIncluded ? [whole] : []), ...(id === null ? [] : [linked])];
-    }),
-  );
+/** For people: where in the document something looks like the record's id, apart from `others`. Pure. */
+export function candidatesText(document: JsonObject, kind: Kind, others: readonly string[] = []): string {
+  const found = idCandidatesIn(document, kind).filter(({ id }) => !others.includes(id));
+  if (found.length === 0) return 'nothing else in it looks like one';
+  return `what looks like one: ${found.map(({ path, id }) => `${path} = ${id}`).join(', ')}`;
 }
 
 function inOrder(found: (Scalar & { rank: readonly number[] })[]): Candidate[] {
@@ -76,65 +60,38 @@ function inOrder(found: (Scalar & { rank: readonly number[] })[]): Candidate[] {
   const byId = new Map<string, Candidate>();
   let place = -1;
   let before: readonly number[] | null = null;
-  for (const { path, id, rank, isNameable } of found) {
+  for (const { path, id, rank } of found) {
     if (byId.has(id)) continue;
     if (before === null || compareRanks(before, rank) !== 0) place += 1;
     before = rank;
-    byId.set(id, { path, id, place, isNameable });
+    byId.set(id, { path, id, place });
   }
   return [...byId.values()];
 }
 
-/** A value that a request could ask for. */
-interface Scalar extends Pick<Candidate, 'path' | 'id' | 'isNameable'> {
-  /** Keys from the outermost object to this value; a list adds none. */
+/** A value that a request could ask for, at a place that a pointer can name. */
+interface Scalar extends Pick<Candidate, 'path' | 'id'> {
+  /** Keys from the outermost object to this value. */
   keys: readonly string[];
-  isText: boolean;
 }
 
-function scalarsIn(document: JsonObject): Scalar[] {
-  const found: Scalar[] = [];
-  look(document, { keys: [], path: '', isNameable: true });
-  return found;
-
-  function look(value: unknown, place: Pick<Scalar, 'keys' | 'path' | 'isNameable'>): void {
-    const { keys, path } = place;
-    if (Array.isArray(value)) {
-      for (const [index, item] of value.entries())
-        look(item, { keys, path: `${path}[${index}]`, isNameable: false });
-      return;
-    }
-    if (typeof value !== 'object' || value === null) {
-      const id = idOf(value);
-      const isNameable = place.isNameable && path.length <= MAX_PATH_LENGTH;
-      if (id !== null) found.push({ keys, path, id, isNameable, isText: typeof value === 'string' });
-      return;
-    }
-    for (const [key, inner] of Object.entries(value)) {
-      const isNameable = place.isNameable && key !== '' && !/[.,\s]/.test(key);
-      look(inner, { keys: [...keys, key], path: path === '' ? key : `${path}.${key}`, isNameable });
-    }
-  }
+function scalarsIn(value: unknown, keys: readonly string[] = []): Scalar[] {
+  if (Array.isArray(value)) return [];
+  if (typeof value === 'object' && value !== null)
+    return Object.entries(value).flatMap(([key, inner]) =>
+      key === '' || /[.,\s]/.test(key) ? [] : scalarsIn(inner, [...keys, key]),
+    );
+  const [id, path] = [idOf(value), keys.join('.')];
+  return id === null || path.length > MAX_PATH_LENGTH ? [] : [{ keys, path, id }];
 }
 
 function idOf(value: unknown): string | null {
   return isUsableId(value) && isAddressable(value) ? recordIdOf(value) : wholeNumber(value);
 }
 
-const looksLikeId = ({ id, isText }: Scalar): boolean =>
-  isText && /\d/.test(id) && !/[\s@]/.test(id) && !SURELY_NO_ID.test(id);
-
-/** The id at the end of a link to a record of the kind, such as `https://…/risk-assessments/A-1`; null: it is no such link. */
-function linkedId({ id: text }: Scalar, kind: Kind): string | null {
-  const [last, collection = ''] = text.split(/[?#]/, 1)[0]!.split('/').reverse();
-  return wordsOf(collection).some((word) => OWN_WORDS[kind].includes(word)) ? idOf(last) : null;
-}
-
 /** The position in ID_WORDS of the key's last word, singular or plural; -1: it is none of them. */
 const idWordOf = (path: readonly string[]): number =>
   ID_WORDS.indexOf(singular(wordsOf(path.at(-1) ?? '').at(-1) ?? ''));
-
-const isIdKey = (path: readonly string[]): boolean => idWordOf(path) >= 0;
 
 /** How likely the path holds an id of the kind: smaller is likelier, and the first number that differs decides. Null: no id. */
 function rankOf(path: readonly string[], kind: Kind): readonly number[] | null {

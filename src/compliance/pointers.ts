@@ -131,43 +131,36 @@ export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPo
   return document;
 }
 
-/** A place of a kind's ids that the mirror found out, and that is in no setting. */
+/** A place of a kind's ids in payloads that the API has proven, and that is in no setting. */
 export interface LearnedPointer {
   kind: Kind;
   /** Dotted. */
   path: string;
+  /** One of the default pointers finds another thing's id, so this one goes before them. */
+  leads: boolean;
 }
 
-/** The pointers of the settings, and after them the learned ones. */
+/** With the learned pointers. What a person has set comes first. */
 export function withLearned(pointers: IdPointers, learned: readonly LearnedPointer[]): IdPointers {
   if (learned.length === 0) return pointers;
   const byKind = forEachKind((kind) => {
-    const paths = learned.filter((one) => one.kind === kind).map((one) => one.path);
-    return [...new Set([...pointers[kind], ...paths])];
+    const ofKind = learned.filter((one) => one.kind === kind);
+    const leading = isDefault(kind, pointers) ? ofKind.filter(({ leads }) => leads) : [];
+    const paths = (some: readonly LearnedPointer[]) => some.map(({ path }) => path);
+    return [...new Set([...paths(leading), ...pointers[kind], ...paths(ofKind)])];
   });
   return { ...pointers, ...byKind };
 }
+
+/** Whether nobody has set the kind's pointers. */
+export const isDefault = (kind: Kind, pointers: IdPointers): boolean =>
+  pointers[kind].join() === DEFAULT_ID_POINTERS[kind].join();
 
 const forEachKind = <T>(of: (kind: Kind) => T) =>
   Object.fromEntries(KINDS.map((kind) => [kind, of(kind)])) as Record<Kind, T>;
 
 /** The name of the setting that holds a kind's pointers. */
 export const pointersSettingOf = (kind: Kind): string => `ID_POINTERS_${kind.toUpperCase()}`;
-
-/** The learned places that no setting names yet, each with the setting to write. */
-export function pointersToSet<Learned extends LearnedPointer>(
-  learned: readonly Learned[],
-  pointers: IdPointers,
-): (Learned & { setting: string })[] {
-  const unset = learned.filter(({ kind, path }) => !pointers[kind].includes(path));
-  return unset.map((one) => {
-    const found = unset.filter(({ kind }) => kind === one.kind).map(({ path }) => path);
-    return {
-      ...one,
-      setting: `${pointersSettingOf(one.kind)}=${[...found, ...pointers[one.kind]].join(',')}`,
-    };
-  });
-}
 
 /** The top-level fields that may carry an id of any kind. */
 export function idFieldsOf(pointers: IdPointers): ReadonlySet<string> {

@@ -48,8 +48,6 @@ export const UNKNOWN_STATE = {
   proven: false as boolean,
   /** Number of the event that reported its deletion; null once something shows it again. */
   deleteEvent: null as number | null,
-  /** For an id that the API does not know: the events that name it have been searched up to this number. */
-  searched: 0,
   /** `dirty` when a read last confirmed the record. With a larger `dirty`, an event waits for a read. */
   confirmed: 0,
   /** When the last read began that has shown another state than the reads before it, since the record is unverified. */
@@ -243,7 +241,6 @@ export function standsInRow(stored: RecordState, { state: now, row }: Mirrored):
   return (
     (row !== null || (stored.provisionalCreated === now.provisionalCreated && stored.shown === now.shown)) &&
     stored.deleteEvent === now.deleteEvent &&
-    stored.searched === now.searched &&
     stored.dirty === now.dirty &&
     stored.dirtyAt === now.dirtyAt &&
     stored.firstDirtyAt === now.firstDirtyAt &&

@@ -36,18 +36,22 @@ export interface Said {
   keptNumber?: number | null;
 }
 
+/** Of an id that the API has never shown: a problem shows a person the last event about it. */
+export interface Asked {
+  isAsked?: boolean;
+}
+
 /** The API answered 404 for the record. */
 export function decideMissing(
   read: ReadMoment,
   record: Mirrored,
-  context: MissingContext & Said,
+  context: MissingContext & Said & Asked,
   timing: DirtyTiming,
 ): MissingDecision {
   const { state, row } = record;
   const answered = { ...state, attempts: 0 };
   const isShownAlive = row !== null && row.deletedAt === null;
-  const hasUnsearchedEvent = state.dirty > state.searched;
-  if (state.unverifiedSince === null && !isShownAlive && (state.returned || !hasUnsearchedEvent)) {
+  if (state.unverifiedSince === null && !isShownAlive) {
     return { outcome: 'known', state: { ...answered, dueAt: null } };
   }
   if (isKept(state, context.keptNumber)) {
@@ -59,12 +63,11 @@ export function decideMissing(
   // The API has never shown this id. It may be of another kind, or a record that is not visible yet, or an event that names it may
   // be about another record. This holds for delete events too, and for ids that are in no list.
   const isTold = state.deleteEvent !== null || context.absentFromList || context.approved === true;
-  const isToldGone = !hasUnsearchedEvent && isTold;
-  if (!state.returned && !isToldGone) {
+  const isNamed = state.dirty > 0 && context.isAsked !== true;
+  if (!state.returned && (isNamed || !isTold)) {
     const settled = (state.dirtyAt ?? Number.NEGATIVE_INFINITY) + timing.settleMs;
     if (read.beganAt < settled) return { outcome: 'first', state: { ...answered, dueAt: settled } };
-    if (hasUnsearchedEvent) return { outcome: 'unresolved_event', state };
-    return { outcome: state.dirty > 0 ? 'unresolved_again' : 'unresolved', state };
+    return { outcome: isNamed ? 'unresolved_event' : 'unresolved', state };
   }
 
   const { missingSince, missingNumber } = state;

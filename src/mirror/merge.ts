@@ -1,3 +1,4 @@
+import { candidatesText } from '../compliance/candidates.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import {
   assessmentsNamedIn,
@@ -87,7 +88,7 @@ export type Reading = {
 export function readPayload(kind: Kind, data: JsonObject, pointers: IdPointers): Reading {
   const assessments = assessmentsNamedIn(data, kind, pointers);
   if (recordIdIn(data, kind, pointers) === null) {
-    return { usable: false, error: noRecordIn(kind, pointers), assessments };
+    return { usable: false, error: noRecordIn(kind, data, pointers), assessments };
   }
   const content = recordContentIn(data, kind, pointers);
   const idFields = idFieldsOf(pointers);
@@ -96,8 +97,8 @@ export function readPayload(kind: Kind, data: JsonObject, pointers: IdPointers):
 }
 
 /** The error of an event whose payload names no record. */
-export const noRecordIn = (kind: Kind, pointers: IdPointers): string =>
-  `the payload holds no id of a ${kind} at any of ${pointers[kind].join(', ')}`;
+export const noRecordIn = (kind: Kind, data: JsonObject, pointers: IdPointers): string =>
+  `the payload holds no id of a ${kind} at any of ${pointers[kind].join(', ')}; ${candidatesText(data, kind)}`;
 
 /**
  * The row's data with the payload's fields, because a payload never shows all fields of a record. A field that only carries an id

@@ -46,7 +46,7 @@ export interface ProblemRule extends Weight {
   /** The command that helps. ID: the problem's own; KIND and RECORD: of its record. */
   command?: string;
   /** The page's button, if its own place has none. */
-  button?: 'approve' | 'resolve' | 'resume' | 'sync' | 'retry';
+  button?: 'approve' | 'resolve' | 'resume' | 'sync' | 'retry' | 'find';
 }
 
 const YOURS: Weight = { verdict: 'action_required', needs: 'you' };
@@ -119,9 +119,9 @@ export const PROBLEMS = {
     resolvedBy: ['read', 'list'],
     sentence: 'The record of an event cannot be found, so a change may be missing here.',
     action:
-      'Its error says which values look like ids: if one of them is the record’s, set ID_POINTERS_* to its place, and restart. If there is no such record, resolve the problem.',
-    command: 'problems resolve ID',
-    button: 'resolve',
+      'Its error shows which values look like ids. Have the API asked for these: a place that it proves is kept, and all such events are read again. If there is no such record, resolve the problem.',
+    command: 'problems resolve ID --find',
+    button: 'find',
   },
   conflicting_content: {
     ...PASSING,

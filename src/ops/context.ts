@@ -1,5 +1,4 @@
 import type { Kind } from '../compliance/kinds.ts';
-import type { IdPointers } from '../compliance/pointers.ts';
 import type { Addresses } from '../platform/addresses.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { OpsToken } from '../platform/config.ts';
@@ -7,7 +6,7 @@ import type { LogLimit } from '../platform/log-limit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { ShownDelivery } from '../store/reports.ts';
-import type { Now, ReportStore, RetryOutcome, Store } from '../store/store.ts';
+import type { Now, ProvenPointer, ReportStore, RetryOutcome, Store, Unknown } from '../store/store.ts';
 import type { Configuration, Diagnosis, RunningSyncRun, Status, Upstream } from './api/schemas.ts';
 import type { SessionStore } from './sessions.ts';
 
@@ -37,6 +36,8 @@ export type RetriedDelivery =
 export interface OpsActions {
   requestFullSync(kinds: Kind[], reason: string): Promise<void>;
   refetch(kind: Kind, ids: string[], actor: string): Promise<void>;
+  /** Asks the API for what looks like an id in the events of an open problem, and keeps the place that it proves. */
+  find(about: Unknown): Promise<{ pointer: ProvenPointer | null; retried: number; says: string }>;
   /** Stops processing and repairs; deliveries are still received and kept. Survives a restart. */
   pause(): Promise<void>;
   resume(): Promise<void>;
@@ -70,7 +71,6 @@ export interface LiveFacts {
   fullSyncMs: number;
   runningSyncRuns: RunningSyncRun[];
   upstream: Upstream;
-  idPointers: IdPointers;
   /** NOTIFY_URL is set. */
   notifies: boolean;
 }

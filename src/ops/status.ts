@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../compliance/json.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
-import { pointersToSet } from '../compliance/pointers.ts';
 import { VERDICTS } from '../mirror/problems.ts';
 import { PAGE_LIMIT_MAX, type StoreSummary } from '../store/reports.ts';
 import type { Status, StatusThen } from './api/schemas.ts';
@@ -89,7 +88,7 @@ export function createSnapshots(context: OpsContext) {
         last_at: summary?.last_delivery_at ?? null,
         quarantined: summary?.quarantined ?? null,
       },
-      learned_pointers: pointersToSet(summary?.learned_pointers ?? [], live.idPointers),
+      learned_pointers: summary?.learned_pointers ?? [],
       sync_runs: { running: live.runningSyncRuns, last: syncRuns },
       upstream: live.upstream,
       database: summary && { bytes: summary.database_bytes + summary.wal_bytes },

@@ -11,7 +11,7 @@ import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../ops/tokens.
 import { tenth } from '../ops/words.ts';
 import { momentOf } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
-import { UsageError } from '../platform/errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import { version } from '../platform/package.ts';
 import { parseEnvelope } from '../receive/envelope.ts';
 import { isPostgres, sqlitePath } from '../store/open.ts';
@@ -117,7 +117,6 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
       started_at: new Date(run.startedWall).toISOString(),
     })),
     upstream: upstreamFacts(running),
-    idPointers: config.idPointers,
     notifies: config.notify.url !== null,
   };
 }
@@ -212,6 +211,10 @@ function operatorsActions(options: OperatorsOptions): OpsActions {
       // A policy has no address of its own: reading one is reading the list.
       if (kind === 'policy') await requestFullSync([kind], `operator:${actor}+refetch`);
       else await backfill?.refetch(kind, ids);
+    },
+    async find(about) {
+      if (backfill === null) throw new MirrorError('events_only', 'there are no API credentials');
+      return await backfill.find(about);
     },
     async pause() {
       state.setPause(await store.pause(momentOf(clock)));

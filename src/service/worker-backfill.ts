@@ -1,10 +1,12 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import type { RunningSyncRun } from '../backfill/full-sync.ts';
+import type { Found } from '../backfill/unknown-records.ts';
 import { NOTHING_KNOWN, type UpstreamHealth } from '../backfill/upstream.ts';
 import type { BudgetState } from '../compliance/budget.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
-import type { Lease, Store, Verbs } from '../store/store.ts';
+import { MirrorError } from '../platform/errors.ts';
+import type { Lease, Store, Unknown, Verbs } from '../store/store.ts';
 import type { Held, WorkerLease } from './worker-lease.ts';
 
 /** What the worker reports, for the pages of the other processes. */
@@ -12,6 +14,17 @@ const LIVE_FACT = 'backfill_live';
 /** The report is written this often even without changes, and is believed for this long. */
 const WRITE_AGAIN_MS = 5_000;
 const BELIEVED_MS = 15_000;
+
+/** What another process has the worker ask the API for, and its answer. */
+const SEARCH_FACT = 'id_search';
+/** Until then the worker has answered, or there is none. */
+const SEARCH_MS = 60_000;
+const SEARCH_LOOK_MS = 250;
+interface Search extends Unknown {
+  number: string;
+  found?: Found;
+}
+
 /** What is known of the API. */
 export interface ApiState {
   health: UpstreamHealth;
@@ -37,6 +50,7 @@ export function createWorkerBackfill(options: {
   lease: Pick<WorkerLease, 'notify' | 'isAlone'>;
   clock: Clock;
   requestsPerMinute: number;
+  onError: (error: unknown) => void;
   /** Makes what asks the API. `from`: the full syncs that the last worker did not finish, and what it knew of the API. */
   create(
     store: Verbs,
@@ -55,6 +69,7 @@ export function createWorkerBackfill(options: {
   let paused = false;
   let live: (ApiState & { at: number }) | null = null;
   let written = { at: Number.NEGATIVE_INFINITY, text: '' };
+  let searching: string | null = null;
 
   /** Reads the API for all processes while this one is the worker. */
   async function work({ lease, signal }: Held): Promise<void> {
@@ -75,6 +90,17 @@ export function createWorkerBackfill(options: {
       working = null;
     }
   }
+
+  /** Asks the API for what another process wants to know. */
+  async function search({ backfill }: Working): Promise<void> {
+    const asked = await readSearch();
+    if (asked === null || asked.found !== undefined || asked.number === searching) return;
+    searching = asked.number;
+    const found = await backfill.find(asked);
+    await store.writeFact(SEARCH_FACT, JSON.stringify({ ...asked, found }));
+  }
+
+  const readSearch = async () => JSON.parse((await store.readFact(SEARCH_FACT)) ?? 'null') as Search | null;
 
   async function report({ known }: Working): Promise<void> {
     const { health, running, ...rest } = known();
@@ -106,6 +132,7 @@ export function createWorkerBackfill(options: {
         for (const { kind, reason } of await store.takeSyncRequests(own.lease))
           own.backfill.requestFullSync([kind], reason);
       if (isNotified) own.backfill.wake();
+      if (own.lease !== null) search(own).catch(options.onError);
       await report(own);
     },
 
@@ -116,6 +143,22 @@ export function createWorkerBackfill(options: {
       if (lease.isAlone) return;
       await store.requestSyncRuns(kinds, reason, now());
       lease.notify('work');
+    },
+    /** Asks the API for what looks like an id in the events of an open problem. Rejects with MirrorError `no_worker`. */
+    async find(about: Unknown): Promise<Found> {
+      if (working !== null) return await working.backfill.find(about);
+      const number = crypto.randomUUID();
+      await store.writeFact(SEARCH_FACT, JSON.stringify({ ...about, number } satisfies Search));
+      lease.notify('work');
+      for (const until = clock.steady() + SEARCH_MS; clock.steady() < until; ) {
+        await clock.sleep(SEARCH_LOOK_MS);
+        const search = await readSearch();
+        if (search?.number !== number) break;
+        if (search.found !== undefined) return search.found;
+      }
+      throw new MirrorError('no_worker', 'no process has asked the API', {
+        remedy: 'try again in a minute: one of the processes becomes the worker',
+      });
     },
     async refetch(kind: Kind, ids: readonly string[]): Promise<void> {
       if (working !== null) return await working.backfill.refetch(kind, ids);

@@ -197,7 +197,7 @@ export const kindStatus = z
   })
   .meta({ id: 'KindStatus' });
 
-/** A place in payloads where ids of a kind were found, and which no setting names. */
+/** A place in payloads where ids of a kind are looked for, besides the settings'. */
 export const learnedPointer = z.object({
   kind,
   // Dotted, as in a setting.
@@ -206,6 +206,6 @@ export const learnedPointer = z.object({
   event_id: text,
   record_id: text,
   learned_at: instant,
-  // Events are read with it.
-  used: z.boolean(),
+  // It goes before the default pointers, one of which finds another thing's id.
+  leads: z.boolean(),
 });

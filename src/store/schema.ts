@@ -118,7 +118,6 @@ export function tablesOf(engine: Vocabulary) {
         missingNumber: number('missing_number'),
         proven: flag('proven').notNull().default(no),
         deleteEvent: number('delete_event'),
-        searched: number('searched').notNull().default(0),
         confirmed: number('confirmed').notNull().default(0),
         movedAt: number('moved_at'),
         earlyAt: number('early_at'),
@@ -193,9 +192,6 @@ export function tablesOf(engine: Vocabulary) {
         // Lists look at a bounded number of rows instead.
         index('events_pending').on(t.seq, t.nextAttemptAt).where(sql`state = 'pending'`),
         index('events_failed').on(t.seq).where(sql`state = 'failed'`),
-        index('events_sought')
-          .on(t.nextAttemptAt)
-          .where(sql`state = 'failed' AND next_attempt_at IS NOT NULL`),
         index('events_record').on(t.recordId, t.seq),
       ],
     ),
@@ -369,7 +365,7 @@ export function tablesOf(engine: Vocabulary) {
      */
     counter: table('counter', { value: number('value').primaryKey() }),
 
-    /** Places in payloads where ids were found and which no setting names. Each is proven by a record that the API showed. */
+    /** Places of ids in payloads, besides the settings'. Each is proven by a record that the API showed. */
     learnedPointers: table(
       'learned_pointers',
       {
@@ -378,7 +374,8 @@ export function tablesOf(engine: Vocabulary) {
         eventId: key('event_id').notNull(),
         recordId: key('record_id').notNull(),
         learnedAt: instant('learned_at').notNull(),
-        used: flag('used').notNull(),
+        /** It goes before the default pointers. */
+        leads: flag('leads').notNull(),
       },
       (t) => [primaryKey({ columns: [t.kind, t.path] })],
     ),

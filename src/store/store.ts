@@ -45,10 +45,8 @@ export type RetentionStore = ReturnType<typeof createRetentionVerbs>;
 export type ReportStore = ReturnType<typeof createReports>;
 export type SharedStore = NoticeStore & ReturnType<typeof createSharedVerbs>;
 
-/** Repairs read the API, audit what it says of our credentials, and retry events once a read showed where their ids are. */
-export type RepairStore = BackfillStore &
-  Pick<InboxStore, 'retryEvent' | 'failedWithoutRecord'> &
-  Pick<OperatorStore, 'audit'>;
+/** Repairs read the API, audit what it says of our credentials, and retry events once it is known where their ids are. */
+export type RepairStore = BackfillStore & Pick<InboxStore, 'retryEvent'> & Pick<OperatorStore, 'audit'>;
 
 export interface Store extends Verbs, NoticeStore {
   readonly engine: 'sqlite' | 'postgres';

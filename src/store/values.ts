@@ -84,22 +84,27 @@ export type RetryOutcome =
   | { outcome: 'trimmed' }
   | { outcome: 'unknown' };
 
-/** A failed event in whose payload no pointer finds a record's id. */
-export interface UnreadEvent {
+/** An event whose record cannot be found: no pointer finds an id in it, or the API has never shown the record with that id. */
+export interface UnknownEvent {
   seq: number;
   id: string;
   type: string;
   kind: Kind;
-  /** How often its record was searched for without success. */
-  attempts: number;
+  recordId: string | null;
   body: string;
+  /** The id that the settings and the learned pointers find in it now. */
+  named: string | null;
+}
+
+/** What an open problem `unknown_record` is about. `recordId` null: events that name no record. */
+export interface Unknown {
+  kind: Kind;
+  recordId: string | null;
 }
 
 export interface ProvenPointer extends LearnedPointer {
   eventId: string;
   recordId: string;
-  /** True: events in which the settings find no id are read with it. False: it is only reported, as a setting to make. */
-  isUsed: boolean;
 }
 
 /** An accepted event, as far as outcomes name it. */
@@ -198,10 +203,8 @@ export interface DueRecord {
 export type MissingOutcome =
   /** The API never showed it: not a deletion. */
   | 'unresolved'
-  /** Unresolved, and the data of an accepted event about it was not yet searched for other ids. */
+  /** The same, and no problem shows the last event about it. */
   | 'unresolved_event'
-  /** Unresolved, and the data of all events about it was searched. */
-  | 'unresolved_again'
   /** The first 404 since the record last changed: read again after the consistency window. */
   | 'first'
   /** 404 on two reads, a consistency window apart; `concludeDeletions` decides. */

@@ -105,9 +105,13 @@ describe('beside a running service', () => {
     expect(code).toBe(3);
     const id = /“problems show (\d+)”/.exec(err)![1]!;
     expect((await cli(['problems'], settings)).out).toMatch(
-      /\n *\d+ +unknown_record +problems resolve \d+ +risk_assessment +risk_nobody/,
+      /\n *\d+ +unknown_record +problems resolve \d+ --find +risk_assessment +risk_nobody/,
     );
     expect((await cli(['problems', 'show', id], settings)).out).toContain('risk_nobody');
+    expect(await cli(['problems', 'resolve', id, '--find'], settings)).toMatchObject({
+      code: 3,
+      err: expect.stringContaining('No place was proven: no event of it is kept'),
+    });
     const asked = await cli(['problems', 'resolve', id], settings);
     expect(asked.code).toBe(2);
     const [, digest] = new RegExp(`problems resolve ${id} --digest (\\w+)`).exec(asked.err)!;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { everyIdIn, idCandidatesIn, MAX_CANDIDATES } from '../../src/compliance/candidates.ts';
+import { candidatesText, idCandidatesIn, MAX_CANDIDATES } from '../../src/compliance/candidates.ts';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { type JsonObject, recordIdIn } from '../../src/compliance/pointers.ts';
 
@@ -57,62 +57,12 @@ describe('what may be the id of a payload’s record', () => {
     ]);
   });
 
-  it('is looked for everywhere where nothing may be missed, the likeliest first', () => {
-    const data = {
-      riskId: 'R-1',
-      assessments: [{ ref: 'A-1' }, 'A-2', [{ id: 'A-3' }]],
-      assessmentIds: ['A-4'],
-      vendor: { id: 'V' },
-      subject: 'A-5',
-      'assessment.ref': 'A-6',
-      '': { x: 'A-7' },
-      rows: ['A-8'],
-      name: 'Level 3',
-      status: 'open',
-      score: 12,
-      version: '2.0',
-      at: '2026-11-20T12:00:00Z',
-      id: '..',
-      day: '2026-11-20',
-      by: 'jo1@example.org',
-      link: 'https://x/1',
-      '2026-11-20-1': '2026-11-20-1',
-    };
-    expect(found('risk_assessment', data)).toEqual(['riskId=R-1']);
-    const all = everyIdIn(data, 'risk_assessment').map(({ path, id, isNameable }) => [path, id, isNameable]);
-    expect(all).toEqual([
-      ['assessmentIds[0]', 'A-4', false],
-      ['assessment.ref', 'A-6', false],
-      ['assessments[1]', 'A-2', false],
-      ['assessments[2][0].id', 'A-3', false],
-      ['assessments[0].ref', 'A-1', false],
-      ['riskId', 'R-1', true],
-      ['2026-11-20-1', '2026-11-20-1', true],
-      ['rows[0]', 'A-8', false],
-      ['subject', 'A-5', true],
-      ['vendor.id', 'V', true],
-      ['x', 'A-7', false],
-    ]);
-    const many = Array.from({ length: 5 * MAX_CANDIDATES }, (_, index) => `A-${index}`);
-    expect(everyIdIn({ many }, 'risk_assessment')).toHaveLength(many.length);
-  });
-
-  it('is looked for at the end of links to records of the kind', () => {
-    const data = {
-      id: 'risk/N-1',
-      self: 'https://api.example.com/v1/risk-assessments/draft?full=1',
-      links: [{ href: '/app/risks/A-2#top' }],
-      vendor: 'https://api.example.com/v1/vendors/V-1',
-      list: 'https://api.example.com/v1/risk-assessments/',
-    };
-    const all = everyIdIn(data, 'risk_assessment').map(({ path, id, isNameable }) => [path, id, isNameable]);
-    expect(all).toEqual([
-      ['id', 'N-1', false],
-      ['self', 'draft', false],
-      ['links[0].href', 'A-2', false],
-      ['id', 'risk/N-1', true],
-      ['links[0].href', '/app/risks/A-2#top', false],
-    ]);
+  it('is shown to people with its place, without what is known already', () => {
+    const data = { id: 'org-1', vendor: { ref: 'V-1', no: 17 } };
+    expect(candidatesText(data, 'vendor', ['org-1'])).toBe(
+      'what looks like one: vendor.ref = V-1, vendor.no = 17',
+    );
+    expect(candidatesText({ name: 'N' }, 'vendor')).toBe('nothing else in it looks like one');
   });
 
   it('stands once, at its likeliest place', () => {

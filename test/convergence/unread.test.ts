@@ -6,7 +6,7 @@ interface Status {
   verdict: string;
   problems: { reason: string; kind: string | null }[];
   kinds: { kind: string; verdict: string; records: number }[];
-  learned_pointers: { kind: string; path: string; setting: string; record_id: string; used: boolean }[];
+  learned_pointers: { kind: string; path: string }[];
 }
 interface Event {
   state: string;
@@ -50,79 +50,106 @@ const settledWhole = (kind: string) => {
 };
 const requestsFor = (text: string) => stage.upstream.seen.filter(({ path }) => path.includes(text)).length;
 
+const openProblems = async () => (await stage.problems()).filter(({ resolved_at }) => resolved_at === null);
+const unknown = (recordId: string | null = null) =>
+  stage.leapUntil('the problem', async () => {
+    expect(isSettled('risk_assessment')).toBe(false);
+    const open = await openProblems();
+    return (
+      open.find(({ reason, record_id }) => reason === 'unknown_record' && record_id === recordId) ?? null
+    );
+  });
+interface Found {
+  status: string;
+  pointer: { path: string; record_id: string } | null;
+  retried: number;
+  says: string;
+}
+/** A person has the API asked; the clock goes on until it has answered. */
+async function find({ id }: ProblemSeen): Promise<Found> {
+  let found: Found | Error | null = null;
+  stage.post<Found>(`/api/problems/${id}/resolve`, { find: true }).then(
+    (answer) => {
+      found = answer;
+    },
+    (error: Error) => {
+      found = error;
+    },
+  );
+  const answer = await stage.leapUntil<Found | Error>('the answer', () => found);
+  if (answer instanceof Error) throw answer;
+  return answer;
+}
+
 describe('a risk event whose id stands where no pointer looks', () => {
   beforeEach(() => begin());
 
-  it.each<[string, object]>([['assessment_id', { assessment_id: 'RA-1' }]])(
-    'at %s, is mirrored, and says which pointer to set',
-    async (path, data) => {
-      put('RA-1');
-      const one = event('risk.assessed', data);
-      expect(await stage.deliver(one)).toBe(202);
-      await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
-      expect(await shown(one.id)).toMatchObject({ state: 'processed', record_id: 'RA-1', reason: null });
-      await settled('risk_assessment');
-      expect(await isOpen('unknown_record')).toBe(false);
-      const { learned_pointers } = await status();
-      expect(learned_pointers).toMatchObject([
-        {
-          kind: 'risk_assessment',
-          path,
-          record_id: 'RA-1',
-          setting: expect.stringContaining(`ID_POINTERS_RISK_ASSESSMENT=${path},`),
-        },
-      ]);
-    },
-  );
+  it.each<[string, object]>([
+    ['assessment_id', { assessment_id: 'RA-1' }],
+    ['assessment.ref', { assessment: { ref: 'RA-1' }, number: 77, code: 'zz' }],
+  ])('at %s, is mirrored once a person has the API asked, and so are all others', async (path, data) => {
+    for (const id of ['RA-1', 'RA-2']) put(id);
+    const about = (id: string) =>
+      event('risk.assessed', JSON.parse(JSON.stringify(data).replace('RA-1', id)) as object);
+    const [one, two] = [about('RA-1'), about('RA-2')];
+    expect(await stage.deliver(one)).toBe(202);
+    expect(await stage.deliver(two)).toBe(202);
+    const problem = await unknown();
+    expect(problem.error).toContain(`${path} = RA-2`);
+    expect(problem).toMatchObject({ verdict: 'action_required', needs: 'you' });
+    const before = requestsFor('/risk-assessments/RA');
+    await stage.post('/api/syncs');
+    stage.clock.leap(60_000);
+    await unknown();
+    // Nothing asks for them until a person does.
+    expect(requestsFor('/risk-assessments/RA')).toBe(before);
 
-  it('is never in sync before that', async () => {
+    expect(await find(problem)).toMatchObject({
+      status: 'found',
+      pointer: { path, record_id: 'RA-2' },
+      retried: 2,
+      says: expect.stringContaining(path),
+    });
+    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
+    expect(await shown(one.id)).toMatchObject({ state: 'processed', record_id: 'RA-1', reason: null });
+    await settled('risk_assessment');
+    expect(await isOpen('unknown_record')).toBe(false);
+    expect((await status()).learned_pointers).toMatchObject([{ kind: 'risk_assessment', path }]);
+
+    // Later ones are read as they come, after a restart too.
+    const asked = requestsFor('/risk-assessments/77');
+    await stage.stop();
+    await stage.start();
+    put('RA-3');
+    await stage.deliver(about('RA-3'));
+    await settledWhole('risk_assessment');
+    expect(requestsFor('/risk-assessments/77')).toBe(asked);
+  });
+
+  it('is never in sync before that, and the API that cannot be asked proves nothing', async () => {
     put('RA-1');
     stage.upstream.faultOf = ({ path }) =>
       path.includes('/risk-assessments/RA-1') ? { fault: 'status', status: 503 } : null;
     await stage.deliver(event('risk.assessed', { assessment_id: 'RA-1' }));
-    await stage.leapUntil('the problem', () => isOpen('unknown_record'));
-    await stage.post('/api/syncs');
-    for (let leaps = 0; leaps < 40; leaps += 1) {
-      stage.clock.leap(2_000);
-      expect(isSettled('risk_assessment')).toBe(false);
-    }
+    expect(await find(await unknown())).toMatchObject({
+      status: 'not_found',
+      pointer: null,
+      says: expect.stringMatching(/could not be asked: .*503/),
+    });
     stage.upstream.faultOf = () => null;
-    await settled('risk_assessment');
-    expect(stage.compare().differences).toEqual([]);
+    expect(await find(await unknown())).toMatchObject({ status: 'found', retried: 1 });
+    await settledWhole('risk_assessment');
   });
 
-  it('costs one search: later ones of that shape are read at once, after a restart too', async () => {
-    for (const id of ['RA-1', 'RA-2', 'RA-3']) put(id);
-    const about = (id: string) => event('risk.assessed', { assessment: { ref: id }, number: 77, code: 'zz' });
-    await stage.deliver(about('RA-1'));
-    await stage.leapUntil('the first', async () => (await status()).learned_pointers.length === 1);
-    const asked = requestsFor('/risk-assessments/77');
-    expect(asked).toBe(1);
-    await stage.deliver(about('RA-2'));
-    await stage.stop();
-    await stage.start();
-    await stage.deliver(about('RA-3'));
-    await stage.leapUntil('equality', () => stage.compare().differences.length === 0);
-    expect(requestsFor('/risk-assessments/77')).toBe(asked);
-    await settled('risk_assessment');
-  });
-
-  it('is taken for nothing where two values are proven, and the problem shows both', async () => {
+  it('is taken for nothing where two values are proven, and the answer shows both', async () => {
     put('RA-1');
     put('RA-2');
     const one = event('risk.assessed', { first: { ref: 'RA-1' }, second: { ref: 'RA-2' } });
     await stage.deliver(one);
-    const problem = await stage.leapUntil(
-      'what was found',
-      async () => (await stage.problems()).find(({ error }) => error?.includes('several values')) ?? null,
-    );
-    expect(problem.error).toContain('first.ref = RA-1, second.ref = RA-2');
-    expect(problem.error).toContain('ID_POINTERS_RISK_ASSESSMENT');
-    expect(await status()).toMatchObject({
-      verdict: 'action_required',
-      problems: [{ reason: 'unknown_record', kind: 'risk_assessment' }],
-      learned_pointers: [],
-    });
+    const { says } = await find(await unknown());
+    expect(says).toContain('first.ref = RA-1, second.ref = RA-2');
+    expect(says).toContain('ID_POINTERS_RISK_ASSESSMENT');
+    expect(await status()).toMatchObject({ verdict: 'action_required', learned_pointers: [] });
     expect(await shown(one.id)).toMatchObject({ state: 'failed', record_id: null });
     await expect(stage.post(`/api/deliveries/${one.id}/retry`)).rejects.toThrow(
       /409.*failed_again.*no id of/s,
@@ -137,90 +164,48 @@ describe('a risk event with another thing’s id where the pointers look', () =>
 
   const about = (ref: string, id: unknown = 'ven-1', more: object = {}) =>
     event('risk.assessed', { id, assessment: { ref }, ...more });
-  const openProblems = async () => (await stage.problems()).filter(({ resolved_at }) => resolved_at === null);
-  /** Leaps until a person is told what the events with this id name besides, and fails if the kind is in sync before. */
-  const told = (id: string) => {
-    // What the page says may be a second old.
-    stage.clock.leap(1_000);
-    return stage.leapUntil(`what is beside ${id}`, async () => {
-      expect(isSettled('risk_assessment')).toBe(false);
-      const problem = (await openProblems()).find(({ record_id }) => record_id === id);
-      return problem?.error?.includes('others that its events name') ? problem : null;
-    });
-  };
-  const resolve = ({ id, digest }: ProblemSeen) => stage.post(`/api/problems/${id}/resolve`, { digest });
-  /** A person resolves it, again if another event opened it anew, and the kind is in sync only with nothing missing. */
-  const resolvedWhole = async (id: string) => {
-    await resolve(await told(id));
-    await stage.leapUntil('in sync', async () => {
-      if (isSettled('risk_assessment')) {
-        expect(stage.compare().differences).toEqual([]);
-        return true;
+
+  it.each(['nothing else is known', 'another assessment can be read'])(
+    'has its assessment mirrored once a person has the API asked, and later ones at once, where %s',
+    async (what) => {
+      if (what !== 'nothing else is known') {
+        put('RA-0');
+        await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
+        await settledWhole('risk_assessment');
       }
-      // A refusal: it shows something else by now, and is looked at again.
-      for (const problem of await openProblems())
-        if (problem.record_id === id) await resolve(problem).catch(() => null);
-      return false;
-    });
-  };
+      for (const id of ['RA-1', 'RA-2', 'RA-3']) put(id);
+      // Two of them name the same thing, and a third another one.
+      const events = [about('RA-1', 'ven-1', { code: 'zz' }), about('RA-2'), about('RA-3', 'row-3')];
+      for (const one of events) await stage.deliver(one);
+      await unknown('row-3');
+      const problem = await unknown('ven-1');
+      expect(problem.error).toContain('assessment.ref = RA-2');
+      expect(await find(problem)).toMatchObject({
+        pointer: { path: 'assessment.ref', record_id: 'RA-2' },
+        retried: 3,
+      });
+      await settledWhole('risk_assessment');
+      expect(await openProblems()).toEqual([]);
+      for (const [nth, { id }] of events.entries())
+        expect(await shown(id)).toMatchObject({ state: 'processed', record_id: `RA-${nth + 1}` });
 
-  it('has its assessment mirrored, and a problem that names the setting', async () => {
-    put('RA-1');
-    const one = about('RA-1', 'ven-1', { code: 'zz' });
-    await stage.deliver(one);
-    const problem = await told('ven-1');
-    const setting = expect.stringContaining('ID_POINTERS_RISK_ASSESSMENT=assessment.ref,');
-    expect(problem).toMatchObject({ reason: 'unknown_record', error: setting });
-    expect(problem.error).toContain('assessment.ref = RA-1');
-    // It was told once: there soon was a record to compare with, so nobody was told that there is none.
-    expect(await stage.problems()).toMatchObject([{ id: problem.id, times: 1 }]);
-    expect((await status()).learned_pointers).toMatchObject([
-      { path: 'assessment.ref', setting, used: false },
-    ]);
-    // What it names is a record; whether it is what the event is about nobody knows.
-    expect(await shown(one.id)).toMatchObject({ state: 'processed', record_id: 'ven-1' });
-    await resolvedWhole('ven-1');
-  });
-
-  it('is no loss under green where another assessment can be read', async () => {
-    put('RA-0');
-    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
-    await settledWhole('risk_assessment');
-    for (const id of ['RA-1', 'RA-2']) put(id);
-    // Two of them name the same thing, so that neither may be taken for settled by what is found in the other.
-    await stage.deliver(about('RA-1'));
-    await stage.deliver(about('RA-2'));
-    await resolvedWhole('ven-1');
-    stage.upstream.records.put('assessments', { id: 'RA-1', name: 'Renamed', status: 'open' });
-    await stage.deliver(about('RA-1'));
-    await resolvedWhole('ven-1');
-  });
-
-  it('has all mirrored that it names, and is never in sync before, however many requests that takes', async () => {
-    await stage.end();
-    await begin({ COMPLIANCE_REQUESTS_PER_MINUTE: '60' });
-    put('RA-0');
-    await stage.deliver(event('risk.assessed', { riskAssessmentId: 'RA-0' }));
-    await settledWhole('risk_assessment');
-    const assessmentIds = Array.from({ length: 40 }, (_, index) => `RA-${index + 10}`);
-    for (const id of ['RA-10', 'RA-27', 'RA-49']) put(id);
-    await stage.deliver(event('risk.assessed', { id: 'row-1', assessmentIds }));
-    await resolvedWhole('row-1');
-    expect(requestsFor('/risk-assessments/RA-48')).toBe(1);
-  });
+      stage.upstream.records.put('assessments', { id: 'RA-1', name: 'Renamed', status: 'open' });
+      await stage.deliver(about('RA-1'));
+      await settledWhole('risk_assessment');
+    },
+  );
 
   it('is about its assessment once a setting says so, and nothing else is left of it', async () => {
     put('RA-1');
     const events = ['row-1', 'row-2'].map((id) => about('RA-1', id));
     for (const one of events) await stage.deliver(one);
-    for (const id of ['row-1', 'row-2']) await told(id);
-    const { learned_pointers } = await status();
+    for (const id of ['row-1', 'row-2']) await unknown(id);
     await stage.stop();
     const first = stage;
     stage = await createStage({
       DATABASE_URL: `file:${first.database}`,
       COMPLIANCE_BASE_URL: first.upstream.baseUrl,
-      ID_POINTERS_RISK_ASSESSMENT: learned_pointers[0]!.setting.replace('ID_POINTERS_RISK_ASSESSMENT=', ''),
+      ID_POINTERS_RISK_ASSESSMENT: 'assessment.ref,id',
     });
     await stage.start();
     stage.clock.leap(60_000);
@@ -234,6 +219,17 @@ describe('a risk event with another thing’s id where the pointers look', () =>
       records: 1,
     });
     await first.end();
+  });
+
+  it('is told so where a setting of the person’s goes before what was proven', async () => {
+    await stage.end();
+    await begin({ ID_POINTERS_RISK_ASSESSMENT: 'id' });
+    put('RA-1');
+    await stage.deliver(about('RA-1'));
+    const { says, retried } = await find(await unknown('ven-1'));
+    expect(says).toContain('ID_POINTERS_RISK_ASSESSMENT goes first: put assessment.ref in front of it');
+    expect(retried).toBe(0);
+    await unknown('ven-1');
   });
 });
 
@@ -307,9 +303,7 @@ it('settings that name the place settle at the next start all that failed before
   const one = event('risk.assessed', { about: { which: 'RA-1' } });
   await stage.deliver(one);
   await stage.leapUntil('the problem', () => isOpen('unknown_record'));
-  await stage.leapUntil('what was found', async () =>
-    (await shown(one.id)).reason?.includes('nothing in its data looks like an id'),
-  );
+  expect((await shown(one.id)).reason).toContain('nothing else in it looks like one');
   await stage.stop();
   const first = stage;
   const other = await createStage({

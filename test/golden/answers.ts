@@ -92,7 +92,7 @@ async function fill(h: Harness): Promise<number> {
     sealedAnswer: null,
     expiresWall: null,
   });
-  const proven = { eventId: 'evt_0000', recordId: 'ven_0', isUsed: true };
+  const proven = { eventId: 'evt_0000', recordId: 'ven_0', leads: false };
   await h.store.learnPointer({ kind: 'vendor', path: 'a.b', ...proven }, h.now());
   h.live.runningSyncRuns = h.live.runningSyncRuns.flatMap((one) => [
     one,

@@ -34,6 +34,7 @@ export async function logLines(): Promise<string> {
   expect(statuses).toEqual([202, 200, 200, 202, 202, 202, 400, 401, 401]);
   await all(1, 'event', 'failed');
   await all(3, 'problem', 'resolved');
+  await all(1, 'problem', 'resolved', 'conflicting_content');
   expect([await operate('/api/pause'), await operate('/api/resume')]).toEqual([200, 200]);
   for (const id of ['ven-2', 'ven-3', 'ven-4']) upstream.records.put('vendors', { id, name: id, tier: 1 });
   expect(await operate('/api/syncs')).toBe(202);

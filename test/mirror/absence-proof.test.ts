@@ -18,6 +18,7 @@ describe('a 404', () => {
       absent?: boolean;
       needsWitness?: boolean;
       approved?: boolean;
+      asked?: boolean;
     } = {},
   ) =>
     decideMissing(
@@ -30,6 +31,7 @@ describe('a 404', () => {
         absentFromList: over.absent ?? false,
         needsWitness: over.needsWitness ?? false,
         approved: over.approved ?? false,
+        isAsked: over.asked ?? false,
       },
       TIMING,
     );
@@ -52,14 +54,10 @@ describe('a 404', () => {
       outcome: 'unresolved_event',
     },
     {
-      what: 'for what events named, in whose data other ids were looked for, tells nothing new',
-      held: { dirty: 5, searched: 5 },
-      outcome: 'unresolved_again',
-    },
-    {
-      what: 'for what an event has named since other ids were looked for is news',
-      held: { dirty: 5, searched: 4 },
-      outcome: 'unresolved_event',
+      what: 'for what an event named, and a person is asked about, tells nothing new',
+      held: { dirty: 5 },
+      over: { asked: true },
+      outcome: 'unresolved',
     },
     {
       what: 'for what an event announced gone, and was never returned, is news: it may be about another record',
@@ -74,19 +72,20 @@ describe('a 404', () => {
     },
     {
       what: 'for what an event announced gone is a first once that is known',
-      held: { deleteEvent: 5, searched: 5 },
+      held: { deleteEvent: 5 },
+      over: { asked: true },
       outcome: 'first',
     },
     {
       what: 'for what a complete list scan missed is a first once that is known',
-      held: { searched: 5 },
-      over: { absent: true },
+      held: {},
+      over: { absent: true, asked: true },
       outcome: 'first',
     },
     {
       what: 'for what a person has approved is a first once that is known',
-      held: { searched: 5 },
-      over: { approved: true },
+      held: {},
+      over: { approved: true, asked: true },
       outcome: 'first',
     },
     {
@@ -97,7 +96,7 @@ describe('a 404', () => {
     },
     {
       what: 'for what nothing shows, and was settled, tells nothing',
-      held: { unverifiedSince: null, searched: 5 },
+      held: { unverifiedSince: null },
       over: { row: null },
       outcome: 'known',
     },

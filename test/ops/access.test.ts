@@ -263,7 +263,17 @@ describe('tokens that change while the service runs', () => {
 });
 
 describe('forms', () => {
-  const FORMS = ['sync', 'pause', 'resume', 'delivery', 'refetch', 'decide', 'resolve', 'notify-test'];
+  const FORMS = [
+    'sync',
+    'pause',
+    'resume',
+    'delivery',
+    'refetch',
+    'decide',
+    'resolve',
+    'find',
+    'notify-test',
+  ];
 
   test('are all that posts to /actions, and none is taken from elsewhere or from a reader', async () => {
     const posted = h.app.routes.filter(

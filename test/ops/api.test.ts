@@ -387,6 +387,40 @@ describe('changes', () => {
     };
     const resolve = (id: number, digest: string) => post(`/api/problems/${id}/resolve`, { digest });
 
+    test('of a record that cannot be found has the API asked, and the answer says which place it has proven', async () => {
+      const unknown = await open('unknown_record', 'risk_assessment');
+      const find = (id: number, more = {}) => post(`/api/problems/${id}/resolve`, { find: true, ...more });
+      expect(await find(unknown.id)).toMatchObject({
+        status: 200,
+        body: { status: 'not_found', id: unknown.id, pointer: null, says: 'No place was proven.' },
+      });
+      h.proven.path = 'assessment.ref';
+      expect(await find(unknown.id)).toMatchObject({
+        status: 200,
+        body: {
+          status: 'found',
+          pointer: { kind: 'risk_assessment', path: 'assessment.ref', record_id: 'ra_1', event_id: 'evt' },
+          retried: 2,
+          says: 'assessment.ref holds the id.',
+        },
+      });
+      expect(h.asked).toEqual(['find risk_assessment null', 'find risk_assessment null']);
+      const other = await open('silence', null);
+      expect(await find(other.id)).toMatchObject({ status: 409, body: { code: 'nothing_to_find' } });
+      expect((await find(unknown.id, { digest: unknown.digest })).status).toBe(400);
+      await resolve(unknown.id, unknown.digest);
+      expect(await find(unknown.id)).toMatchObject({ status: 409, body: { code: 'resolved_already' } });
+      h.live.eventsOnly = true;
+      expect(await find(unknown.id)).toMatchObject({ status: 409, body: { code: 'events_only' } });
+      const found = (await get('/api/audit')).body.items.filter(
+        ({ action }: { action: string }) => action === 'problem_find',
+      );
+      expect(found).toMatchObject([
+        { outcome: 'ok', target: String(unknown.id) },
+        { outcome: 'not_found', target: String(unknown.id) },
+      ]);
+    });
+
     test('is resolved once, by the digest of what it shows, and audited with the person', async () => {
       const first = await open('restored', 'risk_assessment');
       expect(first).toMatchObject({ sentence: PROBLEMS.restored.sentence, action: PROBLEMS.restored.action });

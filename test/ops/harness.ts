@@ -50,7 +50,6 @@ function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
       waits_until: null,
       skew_ms: 120,
     },
-    idPointers: POINTERS,
     notifies: false,
     ...over,
   };
@@ -65,6 +64,8 @@ export interface Harness {
   /** Whatever the service was asked to do, in order. */
   asked: string[];
   live: LiveFacts;
+  /** The place that the API proves if it is asked for what looks like an id. */
+  proven: { path: string | null };
   /** Puts deletions on hold, as a full sync that proved too many does. Returns the full sync's id. */
   hold(kind: Kind, ids: readonly string[]): Promise<number>;
   mirror(kind: Kind, id: string, data: Record<string, unknown>): Promise<void>;
@@ -84,6 +85,7 @@ export async function opsHarness(
   const abort = new AbortController();
   const asked: string[] = [];
   const live = liveFacts();
+  const proven = { path: null as string | null };
   const now = () => ({ wall: clock.wall(), steady: clock.steady() });
   const actions: OpsActions = {
     async requestFullSync(kinds, reason) {
@@ -91,6 +93,12 @@ export async function opsHarness(
     },
     async refetch(kind, ids) {
       asked.push(`refetch ${kind} ${ids.join(',')}`);
+    },
+    async find({ kind, recordId }) {
+      asked.push(`find ${kind} ${recordId}`);
+      if (proven.path === null) return { pointer: null, retried: 0, says: 'No place was proven.' };
+      const pointer = { kind, path: proven.path, leads: false, eventId: 'evt', recordId: 'ra_1' };
+      return { pointer, retried: 2, says: `${proven.path} holds the id.` };
     },
     async pause() {
       await store.pause(now());
@@ -187,6 +195,7 @@ export async function opsHarness(
     database,
     asked,
     live,
+    proven,
     hold,
     mirror,
     now,

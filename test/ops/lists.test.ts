@@ -290,6 +290,20 @@ describe('the problems on the overview', () => {
     expect(await buttons(OPERATE)).toEqual([silence!.id]);
   });
 
+  test('of a record that cannot be found have a button that has the API asked', async () => {
+    await open('unknown_record', 'risk_assessment');
+    const [unknown] = await h.store.list('problems', { limit: 1 });
+    expect((await page('/', OPERATE)).text).toContain(`id="find-${unknown!.id}"`);
+    expect((await page('/', READ)).text).not.toContain('id="find-');
+    const press = () => post('/actions/find', [['id', String(unknown!.id)]]);
+    expect((await press()).status).toBe(409);
+    h.proven.path = 'assessment.ref';
+    const answer = await press();
+    expect([answer.status, ...ledTo(answer)]).toEqual([303, '/', 'found.2']);
+    const { text } = await page('/', OPERATE, 'compliance-mirror-notice=found.2');
+    expect(text).toContain('The API has proven a place of the id.');
+  });
+
   test('are there of each reason, however many others are open', async () => {
     await open('downtime', null);
     for (let n = 0; n < 201; n += 1) await open('quarantined', 'risk_assessment', `risk_${n}`);

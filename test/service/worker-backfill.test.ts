@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import type { Backfill } from '../../src/backfill/backfill.ts';
 import { NOTHING_KNOWN } from '../../src/backfill/upstream.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
+import type { MirrorError } from '../../src/platform/errors.ts';
 import { createWorkerBackfill } from '../../src/service/worker-backfill.ts';
 import type { WorkerLease } from '../../src/service/worker-lease.ts';
 import type { Lease, Store, Verbs } from '../../src/store/store.ts';
@@ -18,6 +19,7 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
     fact,
     isUnreachable,
     wasUnreachable: false,
+    search: null as string | null,
   };
   const own = {
     pause: () => void told.push('pause'),
@@ -25,6 +27,7 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
     wake: () => void told.push('wake'),
     requestFullSync: (kinds, reason) => void told.push(`${kinds.length > 1 ? '' : `${kinds[0]} `}${reason}`),
     refetch: async () => void told.push('refetch'),
+    find: async ({ recordId }) => ({ pointer: null, retried: 0, says: `asked about ${recordId}` }),
     health: () => health('of the worker'),
     runningSyncRuns: () => ['a sync run'] as never,
     async run() {
@@ -47,11 +50,14 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
     },
     takeSyncRequests: async () => waiting.splice(0),
     makeDue: async () => void told.push('due'),
-    readFact: async () => known.fact,
+    readFact: async (name) => (name === 'id_search' ? known.search : known.fact),
     openSince: async () => (known.isUnreachable ? 1 : null),
-    writeFact: async (_name, value) => {
-      told.push('report');
-      known.fact = value;
+    writeFact: async (name, value) => {
+      if (name === 'id_search') known.search = value;
+      else {
+        told.push('report');
+        known.fact = value;
+      }
       return true;
     },
     startSyncRun: async () => void told.push('sync run') as never,
@@ -69,6 +75,7 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
     lease: processes,
     clock,
     requestsPerMinute: 60,
+    onError: (error) => told.push(String(error)),
     create: async (over, { interrupted, wasUnreachable }) => {
       known.wasUnreachable = wasUnreachable;
       known.stores.push(over);
@@ -151,6 +158,33 @@ it('a worker works under its lease, and reads records later by what the clock of
   expect(told).toEqual(['sync run', `due by ${now.steady - 14}`]);
   expect([await store.nextDueAt('vendor'), await store.nextDueAt('policy')]).toEqual([5_014, null]);
   end();
+  await running;
+});
+
+it('only the worker asks the API which id an event has: another process leaves the question, and waits for its answer', async () => {
+  const about = { kind: 'vendor', recordId: 'v' } as const;
+  const worker = scene();
+  const running = worker.lead();
+  await expect.poll(() => worker.told).toEqual(['start', 'run']);
+  expect((await worker.backfill.find(about)).says).toBe('asked about v');
+
+  const other = scene();
+  const asked = other.backfill.find({ ...about, recordId: 'w' });
+  await expect.poll(() => other.known.search).not.toBeNull();
+  expect(other.told).toEqual(['notify work']);
+  worker.known.search = other.known.search;
+  await worker.backfill.look(true);
+  await expect.poll(() => worker.known.search).toContain('asked about w');
+  other.known.search = worker.known.search;
+  await other.clock.advance(1_000);
+  expect((await asked).says).toBe('asked about w');
+
+  // Nobody is the worker.
+  const vain = other.backfill.find(about).catch((error: MirrorError) => error.code);
+  await expect.poll(() => other.known.search).not.toContain('asked about');
+  for (let seconds = 0; seconds <= 60; seconds += 1) await other.clock.advance(1_000);
+  expect(await vain).toBe('no_worker');
+  worker.end();
   await running;
 });
 

@@ -385,9 +385,12 @@ export function createInvariants(options: {
 
     hopeless() {
       const failed = evidence.answer<{ id: string }>('unread').map(({ id }) => id);
+      const open = evidence.answer<Problem>('problems').filter(({ reason }) => reason === 'unknown_record');
       return failed.filter((id) => {
         const about = [...unread.values()].find((one) => one.id === id && !one.conflicts);
-        return about === undefined || !about.findable || !model.alive(about.kind, about.recordId);
+        if (about === undefined || !about.findable || !model.alive(about.kind, about.recordId)) return true;
+        // A list has read what it was about, whatever that is.
+        return !open.some(({ kind, recordId }) => kind === about.kind && recordId === null);
       });
     },
 

@@ -115,7 +115,6 @@ export const READING: ReadonlySet<string> = new Set<keyof Store>([
   ...(['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countKnown'] as const),
   ...(['hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'untriedRecords'] as const),
   ...(['kindsWantingFullSync', 'pendingDeletions', 'pendingOf', 'lastDelivery', 'readFact'] as const),
-  ...(['unreadEvents', 'failedWithoutRecord', 'shownIds', 'neverShown', 'unreadableRecords'] as const),
-  ...(['eventsNaming', 'learnedPointers'] as const),
+  ...(['unknownEvents', 'shownIds', 'unreadableRecords'] as const),
   ...(['dueRecords', 'sharedTime', 'findSession'] as const),
 ]);

@@ -273,9 +273,9 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'of several records that an event may be about the likeliest is taken',
     edits: [
       {
-        file: 'src/backfill/unnamed-events.ts',
-        find: 'if (one === undefined || others.length > 0 || garbled',
-        put: 'if (one === undefined || others.length > 99 || garbled',
+        file: 'src/backfill/unknown-records.ts',
+        find: 'if (others.length > 0)',
+        put: 'if (others.length > 99)',
       },
     ],
   },
@@ -285,34 +285,22 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'the likeliest value is taken for the id, and nobody is asked',
     edits: [
       {
-        file: 'src/backfill/unnamed-events.ts',
-        find: 'let proven = await proof.provenOf(event, candidates, askNow);',
-        put: 'let proven = candidates.slice(0, 1);',
+        file: 'src/backfill/unknown-records.ts',
+        find: 'const shown = await shownOf(event, candidates);',
+        put: 'return candidates[0]!; const shown: Candidate[] = [];',
       },
     ],
   },
   {
-    name: 'unwitnessed-404',
-    tryFirst: 9_000_018,
-    without: 'a 404 settles what an event named, whether or not any other assessment can be read',
-    edits: [
-      {
-        file: 'src/backfill/refetch.ts',
-        find: 'if (request.seeksWitness) {',
-        put: 'if (false) {',
-      },
-    ],
-  },
-  {
-    name: 'ids-beside',
+    name: 'unknown-404',
     tryFirst: 10,
     without:
       'a 404 settles what an event named, whatever else stands in the event that may be an assessment’s id',
     edits: [
       {
-        file: 'src/backfill/refetch.ts',
-        find: 'const { shown, restInMs } = await options.idsBeside.search(id, through, canCompare);',
-        put: 'const { shown, restInMs } = { shown: [], restInMs: null };',
+        file: DELETIONS,
+        find: "return { outcome: isNamed ? 'unresolved_event' : 'unresolved', state };",
+        put: "return { outcome: 'known', state: { ...answered, unverifiedSince: null, dirtyAt: null, firstDirtyAt: null, dueAt: null } };",
       },
     ],
   },
@@ -373,19 +361,6 @@ export const MUTANTS: readonly Mutant[] = [
         file: 'src/backfill/made-up-id.ts',
         find: "const isUnknown = answer.outcome === 'missing';",
         put: "const isUnknown = answer.outcome === 'missing'; await onReadable?.(kind, 'read');",
-      },
-    ],
-  },
-  {
-    name: 'lost-path',
-    tryFirst: 4702,
-    without:
-      'a record that was known before is taken for the one an event is about, although every answer is a 404',
-    edits: [
-      {
-        file: 'src/backfill/unnamed-events.ts',
-        find: 'garbled.length === 0 && answers.missingBefore > 0',
-        put: 'false && answers.missingBefore > 0',
       },
     ],
   },

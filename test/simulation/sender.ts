@@ -13,7 +13,7 @@ export interface Sent {
   kind: Kind;
   recordId: string;
   rev: number;
-  /** Whoever asks the API for what stands in it can tell which record it is about, as long as that lives. */
+  /** Whoever has the API asked for what stands in it can tell which record it is about, as long as that lives. */
   findable: boolean;
   /** Where the mirror looks first stands another thing's id. */
   isBeside: boolean;
@@ -97,7 +97,7 @@ export function createSender(options: {
         message.payload === 'broken'
           ? `{"type":"${type}","id":"${id}"`
           : JSON.stringify({ id, type, created, data });
-      const isGuess = message.shape === AMBIGUOUS || (message.shape === LIKELIER && version.content === null);
+      const isGuess = message.shape === AMBIGUOUS || message.shape === LIKELIER;
       const findable = !isGuess && message.payload !== 'unusable' && message.payload !== 'broken';
       const isBeside =
         kind === 'risk_assessment' && message.shape === BESIDE && message.payload !== 'unusable';
@@ -133,7 +133,7 @@ function dataOf(kind: Kind, id: string, content: JsonObject, message: Message): 
 const NOUN: Record<Kind, string> = { policy: 'policy', risk_assessment: 'assessment', vendor: 'vendor' };
 /** Of no record that ever was. */
 const NOBODY = 4_711;
-/** The shape in which something likelier than its own id is none: what a deletion speaks of is not asked for. */
+/** The shape in which something likelier than its own id is none. It may have been one, so the other is not taken. */
 const LIKELIER = 2;
 /** The shape that names a second record as likely as its own. */
 const AMBIGUOUS = 3;

@@ -14,7 +14,7 @@ import { createRememberedBudget } from '../../src/service/request-budget.ts';
 import { createWorkerBackfill, type WorkerBackfill } from '../../src/service/worker-backfill.ts';
 import { createWorkerLease } from '../../src/service/worker-lease.ts';
 import { digestOf } from '../../src/store/reports.ts';
-import type { ProvisionalOutcome, Store } from '../../src/store/store.ts';
+import type { ProvisionalOutcome, Store, Unknown } from '../../src/store/store.ts';
 import { DiskFull, type Mortal } from './life.ts';
 import type { Settings } from './plan.ts';
 import type { Chance } from './random.ts';
@@ -67,6 +67,8 @@ export interface Stages {
   approve(pending: { kind: Kind; ids: readonly string[] }): Promise<void>;
   discard(event: string): Promise<void>;
   release(quarantined: number): Promise<void>;
+  /** Has the API asked which value in an event is the id of its record. False: none is proven. */
+  find(about: Unknown): Promise<boolean>;
   /** Accepts exactly what the problem shows. */
   resolve(problem: { id: number; digest: string }): Promise<void>;
 }
@@ -147,6 +149,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       lease,
       clock,
       requestsPerMinute,
+      onError,
       async create(over, from) {
         const of = { store: over, clock, requestsPerMinute, onError };
         const budget = await createRememberedBudget({ ...of, address: 'https://upstream.example/v1' });
@@ -273,6 +276,17 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     },
     async discard(event) {
       await store.dismissDelivery(event, ownNow(), timing);
+    },
+    async find(about) {
+      if (running === null) return false;
+      try {
+        const { pointer, says } = await running.backfill.find(about);
+        trace(`find ${about.kind} ${about.recordId}: ${says}`);
+        return pointer !== null;
+      } catch (error) {
+        onError(error);
+        return false;
+      }
     },
     async resolve({ id: problem, digest }) {
       await store.resolveProblem(problem, digest, ownNow());

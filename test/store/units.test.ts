@@ -3,7 +3,6 @@ import type { Database, Sql, Unit } from '../../src/store/database.ts';
 import { connect } from '../../src/store/sqlite/connection.ts';
 import { createDatabase, statementsOf } from '../../src/store/sqlite/database.ts';
 import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
-import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import { createBackfillVerbs } from '../../src/store/units/backfill.ts';
 import { createDeletionVerbs } from '../../src/store/units/deletions.ts';
 import { createDueVerbs } from '../../src/store/units/due.ts';
@@ -94,28 +93,6 @@ it('what was touched is whole where retention takes the end of the feed while it
   );
   expect([...(await createFullSyncVerbs(database).touchedSince('vendor', 0))]).toEqual(['v']);
   expect(trims).toEqual([]);
-});
-
-it('events that name a record are given with their bodies, though retention takes one while they are looked up', async () => {
-  const events = [1, 2].map((nth) => ({
-    id: `evt_${nth}`,
-    type: 'vendor.updated',
-    created: '2026-03-01T12:00:00Z',
-    createdMs: NOW.wall,
-    t: '1',
-    kind: 'vendor' as const,
-    recordId: 'v',
-    known: true,
-    body: '{"data":{"vendorId":"v"}}',
-  }));
-  const { db, database } = overheard((statement) => {
-    const { prepared } = statementsOf(db)(statement);
-    if (prepared.source.includes('seq, id, type'))
-      db.exec("UPDATE events SET body = NULL WHERE id = 'evt_1'");
-  });
-  await storeOver(db).accept({ events, unusable: [] }, NOW, TIMING);
-  const naming = await createBackfillVerbs(database).eventsNaming('vendor', 'v', { limit: 5 });
-  expect(naming.map(({ id }) => id)).toEqual(['evt_2']);
 });
 
 it('what is missing is found among what is missing, however many records there are', async () => {

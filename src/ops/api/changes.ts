@@ -1,6 +1,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import { momentOf } from '../../platform/clock.ts';
+import { MirrorError } from '../../platform/errors.ts';
 import { CONFLICTING } from '../../store/reports.ts';
 import type { OpsEnv, OpsHandlerContext } from '../access.ts';
 import type { AuditLog } from '../audit.ts';
@@ -176,6 +177,34 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
         }
       }),
 
+    /** Asks the API for what looks like an id in the events of a problem. Keeps the place that it proves, and reads such events again. */
+    async findRecord(actor: string, id: number): Promise<Done['found']> {
+      requireApi();
+      const { reason, kind, record_id, resolved_at } = found(await store.show('problems', id));
+      if (reason !== 'unknown_record' || kind === null)
+        throw conflict('nothing_to_find', 'It is about no event whose record cannot be found.');
+      if (resolved_at !== null) throw conflict('resolved_already', 'It is resolved already.');
+      const ask = async () => {
+        try {
+          return await actions.find({ kind, recordId: record_id });
+        } catch (error) {
+          if (!(error instanceof MirrorError) || error.code !== 'no_worker') throw error;
+          throw refusal(503, error.code, 'No process asks the API now.', error.remedy);
+        }
+      };
+      const { pointer, ...rest } = await audit.change(actor, 'problem_find', String(id), ask, (done) =>
+        done.pointer === null ? 'not_found' : 'ok',
+      );
+      if (pointer === null) return { status: 'not_found', id, pointer, ...rest };
+      const { path, recordId, eventId } = pointer;
+      return {
+        status: 'found',
+        id,
+        pointer: { kind, path, record_id: recordId, event_id: eventId },
+        ...rest,
+      };
+    },
+
     async testNotification(actor: string): Promise<Done['notified']> {
       if (!context.facts().notifies) throw conflict('no_notify_url', 'NOTIFY_URL is not set.');
       await audit.change(actor, 'notify_test', null, async () => {
@@ -219,12 +248,12 @@ export function createChanges(operations: Operations) {
       : await operations.fullSync(actor(c), kinds);
     return c.json(queued, 202);
   });
-  api.openapi(routes.resolveProblem, async (c) =>
-    c.json(
-      await operations.resolveProblem(actor(c), c.req.valid('param').id, c.req.valid('json').digest),
-      200,
-    ),
-  );
+  api.openapi(routes.resolveProblem, async (c) => {
+    const { id } = c.req.valid('param');
+    const { digest } = c.req.valid('json');
+    if (digest === undefined) return c.json(await operations.findRecord(actor(c), id), 200);
+    return c.json(await operations.resolveProblem(actor(c), id, digest), 200);
+  });
   api.openapi(routes.approveDeletions, async (c) =>
     c.json(
       await operations.approveDeletions(actor(c), c.req.valid('param').id, c.req.valid('json').digest),

@@ -200,9 +200,22 @@ export const syncRequest = z
     error: 'give it, or `kind` and `ids`',
   });
 
-export const resolveRequest = z.strictObject({
-  digest: some.describe('As /api/problems shows it: what it names is accepted, and nothing else.'),
-});
+export const resolveRequest = z
+  .strictObject({
+    digest: some
+      .describe('As /api/problems shows it: what it names is accepted, and nothing else.')
+      .optional(),
+    find: z
+      .literal(true)
+      .describe(
+        'In place of `digest`, for `unknown_record`: ask the API for what looks like an id in its events. A place that is proven is kept.',
+      )
+      .optional(),
+  })
+  .refine(({ digest, find }) => (digest === undefined) !== (find === undefined), {
+    path: ['digest'],
+    error: 'give it, or `find`',
+  });
 
 export const decision = z
   .strictObject({

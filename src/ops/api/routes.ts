@@ -219,9 +219,9 @@ export const startSync = change('startSync', '/api/syncs', {
   responses: { ...queued(schemas.done.sync), ...conflict },
 });
 export const resolveProblem = change('resolveProblem', '/api/problems/{id}/resolve', {
-  summary: 'Resolve a problem: accept exactly what it shows',
+  summary: 'Resolve a problem: accept exactly what it shows, or find the record of its events',
   request: { ...byRowId, ...body(resolveRequest) },
-  responses: { ...answer(schemas.done.resolved), ...conflict },
+  responses: { ...answer(z.union([schemas.done.resolved, schemas.done.found])), ...conflict },
 });
 
 export const approveDeletions = change('approveDeletions', '/api/problems/{id}/approve', {

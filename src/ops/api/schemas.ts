@@ -101,8 +101,10 @@ export const status = z
       quarantined: whole.nullable().describe('Correctly signed, unusable, and not yet dismissed.'),
     }),
     learned_pointers: z
-      .array(rows.learnedPointer.extend({ setting: text }))
-      .describe('Where ids were found by asking the API, which no setting names yet.'),
+      .array(rows.learnedPointer)
+      .describe(
+        'Where ids are looked for in events besides the settings, because the API has proven these places.',
+      ),
     sync_runs: z.object({ running: z.array(runningSyncRun), last: z.array(rows.syncRun) }),
     upstream,
     database: z.object({ bytes: whole.describe('With the log that is not merged yet.') }).nullable(),
@@ -238,6 +240,16 @@ export const done = {
       .boolean()
       .describe('A full sync was asked for: the kind is in sync once it has ended with nothing else.'),
   }),
+  found: z.object({
+    status: z.enum(['found', 'not_found']),
+    id: whole,
+    pointer: rows.learnedPointer
+      .pick({ kind: true, path: true, record_id: true, event_id: true })
+      .nullable()
+      .describe('Events are read with it from now on; null: none was proven.'),
+    retried: whole.describe('How many events were read again, and have their record now.'),
+    says: text.describe('What was found, and what to do.'),
+  }),
   paused: z.object({ paused: z.boolean() }),
   notified: z.object({ status: z.literal('delivered') }),
 };
@@ -258,5 +270,6 @@ export type Configuration = z.output<typeof configuration>;
 export type Status = z.output<typeof status>;
 export type StatusThen = z.output<typeof statusThen>;
 export type Problem = z.output<typeof problem>;
+export type Found = z.output<typeof done.found>;
 /** As the whole service sees it. */
 export type Upstream = z.output<typeof upstream>;

@@ -57,6 +57,13 @@ export function createForms(
       const { full_sync } = await operations.resolveProblem(actor, id, digest);
       return { to: '/', what: full_sync ? 'accepted' : 'resolved' };
     },
+    async '/actions/find'(actor, fields) {
+      const { data: id } = rowId.safeParse(fields.get('id'));
+      if (id === undefined) throw invalid(STALE);
+      const { pointer, retried, says } = await operations.findRecord(actor, id);
+      if (pointer === null) throw refusal(409, 'not_found_yet', 'The record was not found.', says);
+      return { to: '/', what: 'found', done: retried };
+    },
     async '/actions/notify-test'(actor) {
       await operations.testNotification(actor);
       return { to: '/', what: 'notified' };
@@ -124,6 +131,8 @@ const SENTENCES = {
   refetched: () => 'The record will be fetched again.',
   resolved: () => 'The problem is resolved.',
   accepted: () => 'The problem is resolved. A full sync is requested: the kind is in sync once it has ended.',
+  found: (done: number) =>
+    `The API has proven a place of the id. Events are read there from now on; ${count(done, 'event')} read again.`,
   notified: () => 'NOTIFY_URL has taken the test.',
   approved: (done: number) =>
     `${count(done, 'deletion')} approved, for one hour. A full sync proves them once more first; if the mirror is paused, after “Resume”.`,

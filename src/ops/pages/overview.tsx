@@ -1,7 +1,7 @@
 import type { OpsHandlerContext } from '../access.ts';
 import type { Status } from '../api/schemas.ts';
 import type { Snapshots } from '../status.ts';
-import { age, kindNoun } from '../words.ts';
+import { age } from '../words.ts';
 import { ActionButton } from './controls.tsx';
 import type { Content } from './layout.tsx';
 import { Instant } from './pieces.tsx';
@@ -36,7 +36,7 @@ export const overview =
     };
   };
 
-function VerdictSection({ verdict, since, sentence, action, at, problems, service, ...status }: Status) {
+function VerdictSection({ verdict, since, sentence, action, at, problems, service }: Status) {
   const isPaused = problems.some(({ reason }) => reason === 'paused');
   return (
     <section class={`verdict ${verdict}`} data-part="verdict" aria-label="Verdict">
@@ -51,13 +51,6 @@ function VerdictSection({ verdict, since, sentence, action, at, problems, servic
         </p>
         <h1>{sentence}</h1>
         {action === null ? null : <p class="remedy">{action}</p>}
-        {status.learned_pointers.map(({ kind, path, setting, record_id, used }) => (
-          <p class="remedy">
-            The id of the {kindNoun(kind, 1)} <code>{record_id}</code> was found at “{path}”, where no setting
-            looks. {used ? 'Events are read there now.' : 'The API is asked for each such event’s record.'}{' '}
-            Set <code>{setting}</code> and restart.
-          </p>
-        ))}
       </div>
       <div class="actions">
         {isPaused ? (

@@ -116,6 +116,11 @@ function Way({ problem }: { problem: Problem }) {
           Full sync now
         </ActionButton>
       ) : null}
+      {button === 'find' ? (
+        <ActionButton action="/actions/find" fields={{ id }} id={`find-${id}`}>
+          Ask the API for its record
+        </ActionButton>
+      ) : null}
       {isResolvable(problem) && (button === 'resolve' || needs === 'you') ? (
         <ActionButton action="/actions/resolve" fields={{ id, digest }} id={`resolve-${id}`}>
           Resolve

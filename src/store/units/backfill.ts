@@ -6,6 +6,9 @@ import {
   type JsonObject,
   type LearnedPointer,
   mayNameAssessment,
+  payloadIn,
+  recordIdIn,
+  withLearned,
 } from '../../compliance/pointers.ts';
 import { decideApply, isOnlyRead } from '../../mirror/decide.ts';
 import { decideMissing, type MissingContext } from '../../mirror/deletions.ts';
@@ -23,16 +26,15 @@ import type {
   ReadMoment,
   ReadObject,
   SyncRunProgress,
-  UnreadEvent,
+  Unknown,
+  UnknownEvent,
 } from '../values.ts';
 import { dropPending, saidOf } from './deletions.ts';
-import { problemOfFailed } from './delivery-problems.ts';
 import { makeKnown } from './due.ts';
-import { isOpen, lastWhole, resolveRecords, setProblemError } from './problems.ts';
+import { isAskedAbout, resolveRecords } from './problems.ts';
 import { reading } from './reading.ts';
 import {
   type Change,
-  isRecord,
   type LastEvent,
   type LoadedRecord,
   loadRecords,
@@ -41,7 +43,7 @@ import {
   writeContent,
 } from './records.ts';
 import { markDirty, saveRecords, settledAmong } from './saving.ts';
-import { excluded, idsOf, iso, singleValue, update, upsert, writerOf } from './sql.ts';
+import { excluded, idsOf, iso, update, upsert, writerOf } from './sql.ts';
 import { saveProgress } from './sync-runs.ts';
 
 interface ApplyContext {
@@ -51,8 +53,6 @@ interface ApplyContext {
   pointers: IdPointers;
   progress?: SyncRunProgress;
 }
-
-const UNREAD = sql.raw('seq, id, type, kind, attempts, body');
 
 /** The verbs that make rows equal to what the API showed. */
 export function createBackfillVerbs(database: Database) {
@@ -125,7 +125,10 @@ export function createBackfillVerbs(database: Database) {
         async (unit, [loaded, said]) => {
           const record = loaded.get(id)!;
           if (record.stored === null) return 'known';
-          const decision = decideMissing(read, record, { ...context, ...said.get(id) }, context.timing);
+          const { dirty, returned } = record.state;
+          const isAsked = !returned && dirty > 0 && (await isAskedAbout(unit, kind, id, dirty));
+          const told = { ...context, ...said.get(id), isAsked };
+          const decision = decideMissing(read, record, told, context.timing);
           record.state = decision.state;
           saveRecords(unit, [record], [], nowIso);
           return decision.outcome;
@@ -133,55 +136,6 @@ export function createBackfillVerbs(database: Database) {
         (first: Sql) => Promise.all([loadRecords(first, kind, [id]), saidOf(first, kind, [id], nowIso)]),
         'later',
       );
-    },
-
-    /**
-     * Failed events without a record that are due for the search of it, the longest due first. An event about a policy waits for a complete
-     * list begun a consistency window after it was accepted: if the policy itself were not listed yet, another one that the event names
-     * would be taken for it. That list has been read once no problem waits for it, or if its instants say so (a clock set back makes them wrong).
-     */
-    unreadEvents: reading(
-      (now: Now, limit: number, { settleMs }: DirtyTiming): Promise<UnreadEvent[]> =>
-        statements.query<UnreadEvent>(
-          sql`SELECT ${UNREAD} FROM events${statements.dialect.indexedBy('events_sought')}
-          WHERE state = 'failed' AND next_attempt_at <= ${iso(now.wall)} AND record_id IS NULL
-          AND body IS NOT NULL AND (kind <> 'policy' OR NOT EXISTS (SELECT 1 FROM problems WHERE ${isOpen(problemOfFailed('policy', null))})
-            OR EXISTS (SELECT 1 FROM ${lastWhole('policy')} AS last WHERE last.number >= events.seq
-              AND ${statements.dialect.millisecondsBetween(sql`events.received_at`, sql`last.started_at`)} > ${settleMs - 1}))
-          ORDER BY next_attempt_at LIMIT ${limit}`,
-        ),
-    ),
-
-    /** Makes searches due that were put off before the wall clock was set back, or never begun, since there were no credentials. */
-    async seekAnew(now: Now): Promise<void> {
-      const nowIso = iso(now.wall);
-      await statements.change(
-        sql`UPDATE events${statements.dialect.indexedBy('events_failed')}
-          SET next_attempt_at = ${nowIso}, processed_at = CASE WHEN processed_at > ${nowIso} THEN ${nowIso} ELSE processed_at END
-          WHERE state = 'failed' AND record_id IS NULL AND (next_attempt_at IS NULL OR processed_at > ${nowIso})`,
-      );
-    },
-
-    /**
-     * The record of the event was not found: puts its search off, and writes `error` into the event and its problem. A search that failed is no
-     * attempt.
-     */
-    async putOffUnread(
-      event: UnreadEvent,
-      error: string,
-      againWall: number,
-      now: Now,
-      attempts: 0 | 1 = 1,
-    ): Promise<void> {
-      await database.transact(async (unit) => {
-        const left = await unit.change(
-          sql`UPDATE events SET attempts = attempts + ${attempts}, error = ${error}, next_attempt_at = ${iso(againWall)},
-              processed_at = ${iso(now.wall)}
-            WHERE seq = ${event.seq} AND state = 'failed' AND record_id IS NULL`,
-        );
-        if (left > 0)
-          await setProblemError(unit, problemOfFailed(event.kind, null), `event ${event.id}: ${error}`);
-      });
     },
 
     /** Records whose own address last gave an unreadable answer, the oldest such answer first. */
@@ -194,55 +148,40 @@ export function createBackfillVerbs(database: Database) {
         ),
     ),
 
-    /** Ids, in order, that events have named and the API has never shown. They have no row. */
-    neverShown: reading((kind: Kind, after: string, limit: number): Promise<string[]> => {
-      return idsOf(
-        statements,
-        sql`SELECT s.id FROM record_state s WHERE s.kind = ${kind} AND NOT s.returned AND s.dirty > 0 AND s.id > ${after}
-          AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} r WHERE r.id = s.id) ORDER BY s.id LIMIT ${limit}`,
-      );
-    }),
-
-    /** Events about the record, in number order, without dismissed and trimmed ones. Default of `after`: the last that was searched. */
-    eventsNaming: reading(
+    /**
+     * Events whose record cannot be found, the newest first, before the number `before`; `about` null: of all kinds. Not those that were
+     * dismissed, whose body is not kept, or that a list or a person has settled.
+     */
+    unknownEvents: reading(
       async (
-        kind: Kind,
-        id: string,
-        {
-          after,
-          through = Number.MAX_SAFE_INTEGER,
-          limit,
-        }: { after?: number | undefined; through?: number; limit: number },
-      ): Promise<UnreadEvent[]> => {
-        const searched = sql`SELECT searched FROM record_state WHERE ${isRecord(kind, id)}`;
-        const above = after ?? (await singleValue<number>(statements, searched)) ?? 0;
-        return await statements.query<UnreadEvent>(
-          sql`SELECT ${UNREAD} FROM events WHERE record_id = ${id} AND kind = ${kind} AND seq > ${above} AND seq <= ${through}
-            AND state <> 'dismissed' AND body IS NOT NULL ORDER BY seq LIMIT ${limit}`,
+        about: Unknown | null,
+        { before = Number.MAX_SAFE_INTEGER, limit }: { before?: number; limit: number },
+        settings: IdPointers,
+      ): Promise<UnknownEvent[]> => {
+        const columns = sql.raw('e.seq, e.id, e.type, e.kind, e.record_id AS "recordId", e.body');
+        const isOf = about === null ? sql`true` : sql`e.kind = ${about.kind}`;
+        const unnamed = sql`SELECT ${columns} FROM events AS e${statements.dialect.indexedBy('events_failed')}
+          WHERE e.state = 'failed' AND e.record_id IS NULL AND e.body IS NOT NULL AND ${isOf} AND e.seq < ${before}`;
+        const isId = about === null ? sql`true` : sql`s.id = ${about.recordId}`;
+        const unshown = sql`SELECT ${columns} FROM record_state s JOIN events e ON e.record_id = s.id AND e.kind = s.kind
+          WHERE NOT s.returned AND s.dirty > 0 AND s.unverified_since IS NOT NULL AND ${isId} AND ${isOf}
+            AND e.state <> 'dismissed' AND e.body IS NOT NULL AND e.seq < ${before}`;
+        const wanted =
+          about === null
+            ? sql`SELECT * FROM (${unnamed} UNION ALL ${unshown}) AS found`
+            : about.recordId === null
+              ? unnamed
+              : unshown;
+        const found = await statements.query<Omit<UnknownEvent, 'named'>>(
+          sql`${wanted} ORDER BY seq DESC LIMIT ${limit}`,
         );
+        const pointers = withLearned(settings, await learnedPointers(statements));
+        return found.map((event) => ({
+          ...event,
+          named: recordIdIn(payloadIn(event.body), event.kind, pointers),
+        }));
       },
     ),
-
-    /** The record's events up to `through` were searched. Ids `named` in `event` become dirty, if they have not since it was accepted. */
-    async noteSearched(
-      kind: Kind,
-      id: string,
-      { through, event, named }: { through: number; event: number; named: readonly string[] },
-      now: Now,
-      timing: DirtyTiming,
-    ): Promise<void> {
-      await database.transact(
-        async (unit, loaded) => {
-          unit.send(
-            sql`UPDATE record_state SET searched = ${through} WHERE ${isRecord(kind, id)} AND searched < ${through}`,
-          );
-          const fresh = named.filter((other) => loaded.get(other)!.state.dirty <= event);
-          const dirtied = fresh.map((other) => ({ kind, id: other, number: unit.numbers.next() }));
-          markDirty(unit, dirtied, now, timing);
-        },
-        (first: Sql) => loadRecords(first, kind, named),
-      );
-    },
 
     /** Makes records dirty without an event, which could not be stored. */
     async markDirty(
@@ -266,12 +205,11 @@ export function createBackfillVerbs(database: Database) {
         ),
     ),
 
-    learnedPointers: reading((): Promise<LearnedPointer[]> => learnedPointers(statements)),
-
-    learnPointer({ isUsed, ...pointer }: ProvenPointer, now: Now): Promise<void> {
-      const row = { ...pointer, learnedAt: iso(now.wall), used: isUsed ? sql`true` : sql`false` };
-      const isEverUsed = sql`${pointers.used} OR ${excluded(pointers.used)}`;
-      return writerOf(database)(upsert(pointers, ['kind', 'path'], row, { used: isEverUsed }));
+    /** From now on events of the kind are read with it. */
+    learnPointer({ leads, ...pointer }: ProvenPointer, now: Now): Promise<void> {
+      const row = { ...pointer, learnedAt: iso(now.wall), leads: leads ? sql`true` : sql`false` };
+      const doesLead = sql`${pointers.leads} OR ${excluded(pointers.leads)}`;
+      return writerOf(database)(upsert(pointers, ['kind', 'path'], row, { leads: doesLead }));
     },
   };
 }
@@ -293,10 +231,12 @@ async function lastEvents(
 }
 
 /** Pointers that events are read with, the latest first. */
-export const learnedPointers = (unit: Sql) =>
-  unit.query<LearnedPointer>(
-    sql`SELECT kind, path FROM learned_pointers WHERE used ORDER BY learned_at DESC, path`,
+export async function learnedPointers(unit: Sql): Promise<LearnedPointer[]> {
+  const rows = await unit.query<Omit<LearnedPointer, 'leads'> & { leads: boolean | 0 | 1 }>(
+    sql`SELECT kind, path, leads FROM learned_pointers ORDER BY learned_at DESC, path`,
   );
+  return rows.map((row) => ({ ...row, leads: Boolean(row.leads) }));
+}
 
 /** Notes that a read has confirmed these records, in two statements for all of them. The last sync run that saw a record stays noted. */
 function noteRead(

@@ -3,7 +3,8 @@ import type { Unit } from '../database.ts';
 import { events, rejections } from '../schema.ts';
 import { sql } from '../statement.ts';
 import type { ProblemKey } from '../values.ts';
-import { endProblem, hasList } from './problems.ts';
+import { endProblem, hasList, resolveRecords, setProblemError } from './problems.ts';
+import { TABLE_OF } from './records.ts';
 import { equals } from './sql.ts';
 
 /** The problems of events and deliveries that were not understood. */
@@ -27,18 +28,20 @@ export function problemsOfDelivery(
   return (kind === null ? KINDS : [kind]).map((each) => ({ reason: 'quarantined', kind: each, recordId }));
 }
 
-/** Resolves the problem of events that failed, unless another one needs it. */
+/** Resolves the problem of events that failed, unless another one needs it: then it shows the newest of those. */
 export async function resolveSettled(
   unit: Unit,
   kind: Kind,
   recordId: string | null,
   nowIso: string,
 ): Promise<void> {
-  const left = await unit.query(
-    sql`SELECT 1 FROM events${unit.dialect.indexedBy('events_failed')}
-      WHERE state = 'failed' AND kind = ${kind} AND ${equals(events.recordId, recordId)} LIMIT 1`,
+  const [left] = await unit.query<{ id: string; error: string }>(
+    sql`SELECT id, error FROM events${unit.dialect.indexedBy('events_failed')}
+      WHERE state = 'failed' AND kind = ${kind} AND ${equals(events.recordId, recordId)} ORDER BY seq DESC LIMIT 1`,
   );
-  if (left.length === 0) await endProblem(unit, problemOfFailed(kind, recordId), nowIso);
+  const problem = problemOfFailed(kind, recordId);
+  if (left === undefined) await endProblem(unit, problem, nowIso);
+  else await setProblemError(unit, problem, `event ${left.id}: ${left.error}`);
 }
 
 /** A quarantined delivery that waits for a person. */
@@ -65,4 +68,17 @@ export async function resolveDismissed(
     for (const reason of ['quarantined', 'conflicting_content'] as const)
       await endProblem(unit, { reason, kind, recordId }, nowIso);
   }
+}
+
+/** Removes a record that the API has never shown and nothing names any more, and resolves its problems. */
+export async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
+  const forgotten = await unit.change(
+    sql`DELETE FROM record_state WHERE kind = ${kind} AND id = ${id} AND NOT returned
+      AND NOT EXISTS (SELECT 1 FROM events WHERE record_id = ${id} AND kind = ${kind})
+      AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id})
+      AND NOT EXISTS (SELECT 1 FROM rejections WHERE ${IS_WAITING} AND kind = ${kind} AND record_id = ${id})`,
+  );
+  if (forgotten === 0) return;
+  await resolveRecords(unit, kind, [id], nowIso);
+  await endProblem(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }

@@ -160,8 +160,7 @@ export async function settleUnknown(
   const undue = { dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
   const isNone = sql`kind = ${kind} AND ${unit.dialect.isAmong(states.id, ids)} AND ${states.dirty} < ${number}
     AND NOT EXISTS (SELECT 1 FROM ${rows} r WHERE r.id = ${states.id} AND r.deleted_at IS NULL)`;
-  // Other ids in its events were not found either.
-  const none = { ...undue, ...UNREAD, error: null, searched: states.dirty };
+  const none = { ...undue, ...UNREAD, error: null };
   const settled = await idsOf(unit, sql`${update(states, none, isNone)} RETURNING id`);
   if (settled.length === 0) return;
   // A tombstone stays.

@@ -27,20 +27,24 @@ import type {
   Now,
   ProvisionalRules,
   RetryOutcome,
-  UnreadEvent,
   UnusableDelivery,
 } from '../values.ts';
 import { learnedPointers } from './backfill.ts';
-import { IS_WAITING, problemsOfDelivery, resolveDismissed, resolveSettled } from './delivery-problems.ts';
+import {
+  forgetUnnamed,
+  IS_WAITING,
+  problemsOfDelivery,
+  resolveDismissed,
+  resolveSettled,
+} from './delivery-problems.ts';
 import { rejectionNumber } from './delivery-search.ts';
 import { makeKnown } from './due.ts';
-import { endProblem, openProblem, resolveRecords } from './problems.ts';
+import { openProblem } from './problems.ts';
 import { applyAll, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
-import { reading } from './reading.ts';
-import { loadRecords, TABLE_OF } from './records.ts';
+import { loadRecords } from './records.ts';
 import { EVENTS, markDirty } from './saving.ts';
 import { firstRow, insertInto, iso, update } from './sql.ts';
-import { TRIMMED_UNSEARCHED, trimBodiesAgainFrom } from './upkeep.ts';
+import { trimBodiesAgainFrom } from './upkeep.ts';
 
 /** Rejected deliveries kept for each reason. Six reasons can have bodies, of 16 KB at most: 49 MB if all are full. */
 export const REJECTIONS_KEPT = 500;
@@ -147,12 +151,13 @@ export function createEventVerbs(database: Database) {
           const mayRetry = isFailed || (await hasUnshownRecord(unit, row));
           if (kind === null || !mayRetry) return { outcome: 'other_state', state };
           if (stored.body === null) return { outcome: 'trimmed' };
-          const pointers = withLearned(rules.pointers, await learnedPointers(unit));
-          const recordId = recordIdIn(payloadIn(stored.body), kind, pointers);
+          const learned = await learnedPointers(unit);
+          const data = payloadIn(stored.body);
+          const recordId = recordIdIn(data, kind, withLearned(rules.pointers, learned));
           const namesAnother = recordId !== null && recordId !== stored.recordId;
           if (!isFailed && !namesAnother) return { outcome: 'other_state', state };
           if (recordId === null) {
-            const error = noRecordIn(kind, rules.pointers);
+            const error = noRecordIn(kind, data, rules.pointers);
             await failAgain(unit, id, error, nowIso);
             return { outcome: 'failed', error };
           }
@@ -160,7 +165,7 @@ export function createEventVerbs(database: Database) {
           unit.send(update(events, again, sql`seq = ${stored.seq}`));
           // Without a record, so that `applyAll` uses the learned pointers too, and marks the record dirty.
           const event = { ...stored, kind, recordId: null, receivedWall: Date.parse(receivedAt) };
-          const batch = { unit, records: new Map(), rules, now };
+          const batch = { unit, records: new Map(), learned, rules, now };
           await applyAll(batch, [readEvent(event, rules.pointers)]);
           await trimBodiesAgainFrom(unit, stored.seq);
           await resolveSettled(unit, kind, stored.recordId, nowIso);
@@ -174,16 +179,6 @@ export function createEventVerbs(database: Database) {
         return { outcome: 'failed', error };
       }
     },
-
-    /** Failed events that name no record, in number order, after the number `after`. */
-    failedWithoutRecord: reading(
-      (after: number, limit: number): Promise<UnreadEvent[]> =>
-        database.sql.query<UnreadEvent>(
-          sql`SELECT seq, id, type, kind, attempts, body FROM events${database.sql.dialect.indexedBy('events_failed')}
-          WHERE state = 'failed' AND record_id IS NULL AND body IS NOT NULL AND seq > ${after}
-          ORDER BY seq LIMIT ${limit}`,
-        ),
-    ),
 
     /**
      * Gives up a pending or failed event, or a quarantined delivery (`rejection:N`). The record of the latter becomes dirty, so that the API
@@ -311,19 +306,6 @@ async function hasUnshownRecord(unit: Unit, { kind, recordId, state }: StoredEve
   if (kind === null || recordId === null || (state !== 'processed' && state !== 'ignored')) return false;
   const record = (await loadRecords(unit, kind, [recordId])).get(recordId);
   return record?.row === null;
-}
-
-/** Removes a record that the API has never shown and nothing names any more, and resolves its problems. */
-async function forgetUnnamed(unit: Unit, kind: Kind, id: string, nowIso: string): Promise<void> {
-  const forgotten = await unit.change(
-    sql`DELETE FROM record_state WHERE kind = ${kind} AND id = ${id} AND NOT returned AND searched > ${TRIMMED_UNSEARCHED}
-      AND NOT EXISTS (SELECT 1 FROM events WHERE record_id = ${id} AND kind = ${kind})
-      AND NOT EXISTS (SELECT 1 FROM ${TABLE_OF[kind]} WHERE id = ${id})
-      AND NOT EXISTS (SELECT 1 FROM rejections WHERE ${IS_WAITING} AND kind = ${kind} AND record_id = ${id})`,
-  );
-  if (forgotten === 0) return;
-  await resolveRecords(unit, kind, [id], nowIso);
-  await endProblem(unit, { reason: 'unreadable_answer', kind, recordId: id }, nowIso);
 }
 
 /** Keeps signed deliveries that are no usable events, as quarantined, marks their records dirty, and opens problems. */

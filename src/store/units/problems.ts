@@ -200,6 +200,15 @@ async function isAcceptedAs(unit: Sql, problem: ProblemKey, digest?: string): Pr
 export const isAccepted = (unit: Sql, problem: ProblemKey, shown?: string): Promise<boolean> =>
   isAcceptedAs(unit, problem, shown === undefined ? undefined : digestOf(problem, shown));
 
+/** Whether a problem shows, or has shown and a person accepts, that nobody knows the record of its event with this number. */
+export async function isAskedAbout(unit: Sql, kind: Kind, id: string, dirty: number): Promise<boolean> {
+  const problem = { reason: 'unknown_record', kind, recordId: id } as const;
+  const held = await unit.query(
+    sql`SELECT 1 FROM problems WHERE ${isOf(problem)} AND ${isHeld} AND digest = ${digestOf(problem, String(dirty))} LIMIT 1`,
+  );
+  return held.length > 0;
+}
+
 /** What was accepted is gone, or has changed. */
 function forget(unit: Unit, condition: SQL): void {
   unit.send(update(problems, { acceptedAt: null }, sql`accepted_at IS NOT NULL AND ${condition}`));

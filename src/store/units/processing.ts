@@ -2,6 +2,7 @@ import { isKnownType, type Kind } from '../../compliance/kinds.ts';
 import {
   type IdPointers,
   idFieldsOf,
+  type LearnedPointer,
   payloadIn,
   recordIdIn,
   withLearned,
@@ -27,7 +28,7 @@ import type {
 } from '../values.ts';
 import { learnedPointers } from './backfill.ts';
 import { guardAnnounced, noteAnnounced } from './deletions.ts';
-import { problemOfFailed } from './delivery-problems.ts';
+import { forgetUnnamed, problemOfFailed } from './delivery-problems.ts';
 import { openProblem } from './problems.ts';
 import { type Change, type Dirtied, keyOf, type LoadedRecord, loadRecords, writeContent } from './records.ts';
 import { markDirty, saveRecords } from './saving.ts';
@@ -57,8 +58,6 @@ const BATCH_BYTES = 4_194_304;
 interface Finished {
   state: 'processed' | 'ignored' | 'failed';
   error: string | null;
-  /** For a failed event that names no record: when the search for its record begins. Null: there is none. */
-  soughtFrom: string | null;
 }
 
 /** How one turn of the worker goes. */
@@ -110,11 +109,11 @@ export function createProcessingVerbs(database: Database) {
     const read = events.map((event) => readEvent(event, rules.pointers));
     const seqs = events.map(({ seq }) => seq);
     const shown = await database.transact(
-      async (unit, [pending, records]: [Set<number>, Map<string, LoadedRecord>]) => {
+      async (unit, [pending, records, learned]) => {
         const ours = read.filter(({ event }) => pending.has(event.seq));
-        return await applyAll({ unit, records, rules, now }, ours);
+        return await applyAll({ unit, records, learned, rules, now }, ours);
       },
-      (to) => Promise.all([stillPending(to, seqs), loadAll(to, read)]),
+      (to: Sql) => Promise.all([stillPending(to, seqs), loadAll(to, read), learnedPointers(to)]),
       'later',
     );
     return shown.map(({ event, ...outcome }) => ({ event: nameOf(event), ...outcome }));
@@ -224,6 +223,7 @@ interface Batch {
   unit: Unit;
   /** Every record that the events are about, or name. */
   records: Map<string, LoadedRecord>;
+  learned: readonly LearnedPointer[];
   rules: ProvisionalRules;
   now: Now;
 }
@@ -243,13 +243,12 @@ export async function applyAll(batch: Batch, read: readonly ReadEvent[]): Promis
   for (const [state, ended] of Map.groupBy(outcomes, stateAfter)) {
     if (state === 'failed') {
       for (const result of ended) {
-        const end = { state, error: result.error, soughtFrom: soughtFrom(result, rules, now) };
-        finish(unit, [result.event.seq], end, nowIso);
+        finish(unit, [result.event.seq], { state, error: result.error }, nowIso);
       }
       continue;
     }
     const seqs = ended.map(({ event }) => event.seq);
-    finish(unit, seqs, { state, error: null, soughtFrom: null }, nowIso);
+    finish(unit, seqs, { state, error: null }, nowIso);
   }
   // Only after the records' states are saved, which would undo the dirty marks.
   const failed = outcomes.filter(({ outcome }) => outcome === 'failed');
@@ -259,8 +258,8 @@ export async function applyAll(batch: Batch, read: readonly ReadEvent[]): Promis
 
 /** Ends the processing of pending events in the same way. */
 const finish = (unit: Unit, seqs: readonly number[], end: Finished, processedAt: string): void => {
-  const { state, error, soughtFrom: nextAttemptAt } = end;
-  const ended = { state, attempts: sql`${eventTable.attempts} + 1`, processedAt, error, nextAttemptAt };
+  const attempts = sql`${eventTable.attempts} + 1`;
+  const ended = { ...end, attempts, processedAt, nextAttemptAt: null };
   const isOurs = sql`${unit.dialect.isAmong(eventTable.seq, seqs)} AND state = 'pending'`;
   unit.send(update(eventTable, ended, isOurs));
 };
@@ -289,45 +288,32 @@ function stateAfter({ event, outcome }: AppliedEvent): Finished['state'] {
   return isKnownType(event.type) ? 'processed' : 'ignored';
 }
 
-function soughtFrom(
-  { event, outcome }: ProvisionalOutcome,
-  rules: ProvisionalRules,
-  now: Now,
-): string | null {
-  const isSought = outcome === 'failed' && event.recordId === null && !rules.eventsOnly;
-  return isSought ? iso(now.wall + rules.timing.settleMs) : null;
-}
-
 /**
- * Returns the same events, and reads those that name no record again with the learned pointers. Records that are found in this way
- * become dirty, and are added to `records`.
+ * Returns the same events, and reads again those in which the learned pointers find another id than the settings. Records that are found in
+ * this way become dirty, and are added to `records`; a record that was named only by mistake is forgotten.
  */
 async function readWithLearnedPointers(
-  { unit, records, rules, now }: Batch,
+  { unit, records, learned, rules, now }: Batch,
   read: readonly ReadEvent[],
 ): Promise<readonly ReadEvent[]> {
-  const nameless = read.filter(({ event }) => event.recordId === null);
-  if (nameless.length === 0) return read;
-  const pointers = withLearned(rules.pointers, await learnedPointers(unit));
+  if (learned.length === 0 && read.every(({ event }) => event.recordId !== null)) return read;
+  const pointers = withLearned(rules.pointers, learned);
   const again = new Map<ReadEvent, ReadEvent>();
   const dirtied: Dirtied[] = [];
-  for (const one of nameless) {
+  for (const one of read) {
     const { kind, seq } = one.event;
+    // Pointers behind those of the settings find nothing else.
+    if (one.event.recordId !== null && pointers[kind][0] === rules.pointers[kind][0]) continue;
     const recordId = recordIdIn(payloadIn(one.event.body), kind, pointers);
-    if (recordId === null) continue;
+    if (recordId === null || recordId === one.event.recordId) continue;
     unit.send(update(eventTable, { recordId }, sql`seq = ${seq}`));
     dirtied.push({ kind, id: recordId, number: unit.numbers.next() });
     again.set(one, readEvent({ ...one.event, recordId }, pointers));
   }
   if (again.size === 0) return read;
   markDirty(unit, dirtied, now, rules.timing);
-  for (const { event } of again.values()) {
-    const { kind, recordId, seq } = event;
-    // The event was not about this record until now: its data must still be searched for other ids.
-    unit.send(
-      sql`UPDATE record_state SET searched = ${seq - 1} WHERE kind = ${kind} AND id = ${recordId} AND searched >= ${seq}`,
-    );
-  }
+  for (const { event } of again.keys())
+    if (event.recordId !== null) await forgetUnnamed(unit, event.kind, event.recordId, iso(now.wall));
   for (const [key, record] of await loadAll(unit, [...again.values()])) records.set(key, record);
   return read.map((one) => again.get(one) ?? one);
 }

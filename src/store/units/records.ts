@@ -122,7 +122,7 @@ export async function nameEvents(
 // biome-ignore format: names side by side
 export const STATE_FIELDS = [
   'dirty', 'dirtyAt', 'firstDirtyAt', 'unverifiedSince', 'provisionalCreated', 'readNumber', 'readEndedAt', 'returned',
-  'missingSince', 'missingNumber', 'proven', 'deleteEvent', 'searched', 'confirmed', 'movedAt', 'earlyAt', 'refusals', 'attempts', 'dueAt',
+  'missingSince', 'missingNumber', 'proven', 'deleteEvent', 'confirmed', 'movedAt', 'earlyAt', 'refusals', 'attempts', 'dueAt',
 ] as const satisfies (keyof RecordState)[];
 
 /** The columns of a row that are loaded under their own names. */
@@ -213,7 +213,6 @@ function stateFrom(stored: StoredRow): RecordState {
     missingNumber: stored.missingNumber,
     proven: Boolean(stored.proven),
     deleteEvent: stored.deleteEvent,
-    searched: stored.searched,
     confirmed: stored.confirmed,
     movedAt: stored.movedAt,
     earlyAt: stored.earlyAt,

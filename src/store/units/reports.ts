@@ -115,7 +115,7 @@ async function summaryOf(to: Sql): Promise<StoreSummary> {
         (SELECT count(*) FROM problems WHERE resolved_at >= ${iso(Date.now() - DAY_MS)}) AS resolved_problems_last_day`,
   );
   const learned = await query<LearnedPointerReport>(
-    sql`SELECT kind, path, event_id, record_id, learned_at, used FROM learned_pointers ORDER BY kind, path`,
+    sql`SELECT kind, path, event_id, record_id, learned_at, leads FROM learned_pointers ORDER BY kind, path`,
   );
   const { pending, failed, resolved_problems_last_day, ...waiting } = rest!;
   const kinds = await query<StoredStatus>(sql`SELECT * FROM sync_status ORDER BY kind`);
@@ -129,7 +129,7 @@ async function summaryOf(to: Sql): Promise<StoreSummary> {
     open_problems: openProblems.reduce((sum, each) => sum + each.count, 0),
     open_problems_by: openProblems,
     resolved_problems_last_day,
-    learned_pointers: learned.map((each) => ({ ...each, used: Boolean(each.used) })),
+    learned_pointers: learned.map((each) => ({ ...each, leads: Boolean(each.leads) })),
     ...(await dialect.sizes(to)),
   };
 }

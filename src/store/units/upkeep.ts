@@ -69,23 +69,12 @@ interface Trimming {
 const deleted = (unit: Unit, table: Table, isOld: SQL) =>
   unit.change(sql`DELETE FROM ${table} WHERE ${isOld}`);
 
-/**
- * `searched` of an id that the API has not shown: an event that names it was trimmed before the other ids in it were asked for. So it
- * stays known, and with it the problem that a person resolves: without a body nobody can know what the event was about.
- */
-export const TRIMMED_UNSEARCHED = -1;
-
 /** Replaces bodies by their hashes, which recognise a late redelivery. Returns how many. */
 async function emptyBodies(unit: Unit, isOld: SQL): Promise<number> {
   const kept = await unit.query<{ seq: number; body: string }>(
     sql`SELECT seq, body FROM events WHERE ${isOld} AND body IS NOT NULL`,
   );
   const hashed = kept.map((row) => ({ number: String(row.seq), hash: contentHashOf(row.body) }));
-  unit.send(
-    sql`UPDATE record_state SET searched = ${TRIMMED_UNSEARCHED} FROM events${unit.dialect.indexedBy(null)}
-      WHERE ${isOld} AND body IS NOT NULL AND events.kind = 'risk_assessment' AND state <> 'dismissed'
-        AND record_state.kind = events.kind AND record_state.id = record_id AND NOT returned AND searched < seq`,
-  );
   unit.send(
     sql`UPDATE events SET ${set(events, { contentHash: sql`given.hash`, address: null, body: null })}
       FROM ${unit.dialect.given(['number', 'hash'], hashed)} WHERE seq = CAST(given.number AS bigint)`,
@@ -176,8 +165,12 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
   rejections: fromOldest({ ...REJECTIONS, condition: sql`outcome = 'rejected'` }),
   events: fromOldest({
     ...EVENTS,
-    // The newest event stays: it shows when a delivery last came.
-    ready: sql`state IN ('processed', 'ignored', 'dismissed') AND seq < (SELECT max(seq) FROM events)`,
+    // The newest event stays: it shows when a delivery last came. So does one whose assessment the API has not shown: as long
+    // as it names that id, the problem of the id is not resolved by what other events turn out to be about.
+    ready: sql`state IN ('processed', 'ignored', 'dismissed') AND seq < (SELECT max(seq) FROM events)
+      AND (kind IS DISTINCT FROM 'risk_assessment' OR EXISTS (SELECT 1 FROM facts WHERE name = 'events_only' AND value = '1')
+        OR NOT EXISTS (SELECT 1 FROM record_state s
+          WHERE s.kind = events.kind AND s.id = record_id AND NOT s.returned AND s.unverified_since IS NOT NULL))`,
     async trim(unit, isOld) {
       await emptyBodies(unit, isOld);
       await unit.change(

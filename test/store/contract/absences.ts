@@ -233,14 +233,8 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.outwait('vendor', 'ghost');
         // It may be about another vendor, which a list begun so early did not show as it is.
         expect(await scene.missing('vendor', 'ghost', { absentFromList: true })).toBe('unresolved_event');
-        const through = await scene.store.currentNumber();
-        await scene.store.noteSearched(
-          'vendor',
-          'ghost',
-          { through, event: through, named: [] },
-          scene.now(),
-          { settleMs: SETTLE_MS },
-        );
+        const problem = { reason: 'unknown_record', kind: 'vendor', recordId: 'ghost' } as const;
+        await scene.store.openProblem(problem, null, scene.now());
         expect(await scene.missing('vendor', 'ghost', { absentFromList: true })).toBe('first');
         scene.pass(SETTLE_MS);
         expect(await scene.missing('vendor', 'ghost', { absentFromList: true })).toBe('proven');
@@ -581,16 +575,18 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.accept(scene.event({ kind, recordId: 'ra_1', shows: { name: 'Of events only' } }));
         await scene.work({ eventsOnly: true });
         scene.pass(SETTLE_MS);
-        const through = await scene.store.currentNumber();
-        const searched = { through, event: through, named: [] };
-        await scene.store.noteSearched(kind, 'ra_1', searched, scene.now(), { settleMs: SETTLE_MS });
+        const problem = { reason: 'unknown_record', kind, recordId: 'ra_1' } as const;
+        await scene.store.openProblem(problem, null, scene.now());
         const ask = (id: string) => scene.store.askToDelete(kind, id, 'never shown', scene.now());
         expect(await ask('ra_2')).toBeNull();
         await scene.outwait(kind, 'ra_1');
-        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved_again');
+        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved');
         expect(await ask('ra_1')).toBe('pending');
-        expect(await scene.openProblems()).toEqual(['pending_deletions risk_assessment -']);
-        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved_again');
+        expect(await scene.openProblems()).toEqual([
+          'pending_deletions risk_assessment -',
+          'unknown_record risk_assessment ra_1',
+        ]);
+        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved');
 
         await scene.decide(kind, 'approve');
         expect(await ask('ra_1')).toBe('approved');
@@ -625,15 +621,12 @@ export function describeAbsences(open: OpenEngine): void {
       'of what only events have shown, once deleted, is settled like any unknown id',
       inScene(open, async (scene) => {
         const kind = 'risk_assessment';
-        const searched = async () => {
-          const through = await scene.store.currentNumber();
-          const all = { through, event: through, named: [] };
-          await scene.store.noteSearched(kind, 'ra_1', all, scene.now(), { settleMs: SETTLE_MS });
-        };
+        const askAbout = () =>
+          scene.store.openProblem({ reason: 'unknown_record', kind, recordId: 'ra_1' }, null, scene.now());
         await scene.accept(scene.event({ kind, recordId: 'ra_1', shows: { name: 'Of events only' } }));
         await scene.work({ eventsOnly: true });
         scene.pass(SETTLE_MS);
-        await searched();
+        await askAbout();
         for (let asked = 0; asked < 2; asked += 1)
           await scene.store.askToDelete(kind, 'ra_1', 'never shown', scene.now());
         expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([{ kind, count: 1 }]);
@@ -644,13 +637,8 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.accept(scene.event({ kind, recordId: 'ra_1' }));
         await scene.work();
         await scene.outwait(kind, 'ra_1');
-        await searched();
-        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved_again');
-        await scene.store.openProblem(
-          { reason: 'unknown_record', kind, recordId: 'ra_1' },
-          null,
-          scene.now(),
-        );
+        await askAbout();
+        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved');
         const [problem] = await scene.store.list('problems', { open: true, limit: 1 });
         expect(await scene.resolve(problem!.id)).toBe('resolved');
         expect(await scene.missing(kind, 'ra_1')).toBe('known');
