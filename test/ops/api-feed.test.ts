@@ -325,15 +325,16 @@ describe('the feed', () => {
     expect((await get(short!, app)).status).toBe(200);
   });
 
-  it.each(['-1', 'x'])('does not take %j for seconds to wait', async (wait) => {
-    expect((await get(`/api/changes?wait=${wait}`)).status).toBe(400);
+  it('does not take anything else for seconds to wait', async () => {
+    for (const wait of ['-1', 'x']) {
+      expect((await get(`/api/changes?wait=${wait}`)).status, wait).toBe(400);
+    }
   });
 
-  it.each(['x', '1', '1:vendor', '1:person:a', '-1:vendor:a', '1:vendor:'])(
-    'does not take %j for a place in a snapshot',
-    async (after) => {
+  it('does not take anything else for a place in a snapshot', async () => {
+    for (const after of ['x', '1', '1:vendor', '1:person:a', '-1:vendor:a', '1:vendor:']) {
       const { status, body } = await get(`/api/snapshot?after=${encodeURIComponent(after)}`);
-      expect([status, body['code']]).toEqual([400, 'invalid_parameter']);
-    },
-  );
+      expect([after, status, body['code']]).toEqual([after, 400, 'invalid_parameter']);
+    }
+  });
 });

@@ -124,33 +124,41 @@ describe('lists', () => {
     expect((await get('/api/problems?state=resolved')).body.items).toEqual([]);
   });
 
-  test.each([
-    ['/api/deliveries?limit=0', 'limit'],
-    ['/api/deliveries?limit=many', 'limit'],
-    ['/api/deliveries?after=x', 'after'],
-    ['/api/deliveries?state=lost', 'state'],
-    ['/api/deliveries?stat=dead', 'stat'],
-    ['/api/deliveries?kind=person', 'kind'],
-    ['/api/deliveries?limit=1&limit=2', 'limit'],
-    ['/api/records/vendor?deleted=maybe', 'deleted'],
-    // Nothing that SQLite takes for a name.
-    ['/api/records/vendor?field=%00a=x', 'field'],
-    ['/api/records/vendor?field=owner%5C=x', 'field'],
-    ['/api/problems?state=none', 'state'],
-    ['/api/changes?after=-1', 'after'],
-    ['/api/syncs?__proto__=x', '__proto__'],
-  ])('%s is a 400 that names %s', async (path, name) => {
-    const { status, body } = await get(path);
-    expect([status, body.code]).toEqual([400, 'invalid_parameter']);
-    expect(body.detail).toContain(`\`${name}\``);
+  test('a parameter that cannot be used is a 400 that names it', async () => {
+    for (const [path, name] of [
+      ['/api/deliveries?limit=0', 'limit'],
+      ['/api/deliveries?limit=many', 'limit'],
+      ['/api/deliveries?after=x', 'after'],
+      ['/api/deliveries?state=lost', 'state'],
+      ['/api/deliveries?stat=dead', 'stat'],
+      ['/api/deliveries?kind=person', 'kind'],
+      ['/api/deliveries?limit=1&limit=2', 'limit'],
+      ['/api/records/vendor?deleted=maybe', 'deleted'],
+      // Nothing that SQLite takes for a name.
+      ['/api/records/vendor?field=%00a=x', 'field'],
+      ['/api/records/vendor?field=owner%5C=x', 'field'],
+      ['/api/problems?state=none', 'state'],
+      ['/api/changes?after=-1', 'after'],
+      ['/api/syncs?__proto__=x', '__proto__'],
+    ] as const) {
+      const { status, body } = await get(path);
+      expect([path, status, body.code]).toEqual([path, 400, 'invalid_parameter']);
+      expect(body.detail).toContain(`\`${name}\``);
+    }
   });
 
-  test.each(['problems', 'syncs', 'audit', 'deliveries', 'records/policy', 'records/risk_assessment'])(
-    '%s are empty at first',
-    async (name) => {
-      expect(await get(`/api/${name}`)).toMatchObject({ status: 200, body: { items: [], next: null } });
-    },
-  );
+  test('are empty at first', async () => {
+    for (const name of [
+      'problems',
+      'syncs',
+      'audit',
+      'deliveries',
+      'records/policy',
+      'records/risk_assessment',
+    ]) {
+      expect(await get(`/api/${name}`), name).toMatchObject({ status: 200, body: { items: [], next: null } });
+    }
+  });
 });
 
 test('records are listed as of an instant, and of a time that nothing is known of there is no list', async () => {
@@ -257,31 +265,35 @@ describe('one thing', () => {
     expect((await get('/api/records/vendor/__proto__/history?after=1')).body.items).toEqual([]);
   });
 
-  test.each([
-    '/api/deliveries/none',
-    '/api/records/vendor/none',
-    '/api/records/vendor/none/history',
-    '/api/records/person/1',
-    '/api/syncs/1',
-    '/api/syncs/x',
-    '/api/syncs/1e3',
-    '/api/nothing',
-  ])('%s is a 404', async (path) => {
-    const { status, body } = await get(path);
-    expect([status, body.status]).toEqual([404, 404]);
+  test('what is not there is a 404', async () => {
+    for (const path of [
+      '/api/deliveries/none',
+      '/api/records/vendor/none',
+      '/api/records/vendor/none/history',
+      '/api/records/person/1',
+      '/api/syncs/1',
+      '/api/syncs/x',
+      '/api/syncs/1e3',
+      '/api/nothing',
+    ]) {
+      const { status, body } = await get(path);
+      expect([path, status, body.status]).toEqual([path, 404, 404]);
+    }
   });
 
-  test.each([
-    ['POST', '/api/status', 'GET, HEAD'],
-    ['DELETE', '/api/deliveries/none', 'GET, HEAD'],
-    ['GET', '/api/deliveries/none/retry', 'POST'],
-    ['PUT', '/api/syncs', 'GET, HEAD, POST'],
-    ['GET', '/api/problems/1/approve', 'POST'],
-    ['PATCH', '/metrics', 'GET, HEAD'],
-  ])('%s %s is a 405 that names what is taken there', async (method, path, allow) => {
-    const response = await h.app.request(path, { method, headers: bearer(OPERATE) });
-    expect([response.status, response.headers.get('allow')]).toEqual([405, allow]);
-    expect(await response.json()).toMatchObject({ status: 405, code: 'method_not_allowed' });
+  test('a method that is not taken is a 405 that names what is taken there', async () => {
+    for (const [method, path, allow] of [
+      ['POST', '/api/status', 'GET, HEAD'],
+      ['DELETE', '/api/deliveries/none', 'GET, HEAD'],
+      ['GET', '/api/deliveries/none/retry', 'POST'],
+      ['PUT', '/api/syncs', 'GET, HEAD, POST'],
+      ['GET', '/api/problems/1/approve', 'POST'],
+      ['PATCH', '/metrics', 'GET, HEAD'],
+    ] as const) {
+      const response = await h.app.request(path, { method, headers: bearer(OPERATE) });
+      expect([path, response.status, response.headers.get('allow')]).toEqual([path, 405, allow]);
+      expect(await response.json()).toMatchObject({ status: 405, code: 'method_not_allowed' });
+    }
   });
 });
 
@@ -539,16 +551,15 @@ test('whoever hangs up gives back the place at which he waited for a change', as
   }
 });
 
-test.each(['0000-06-01T00:00:00Z', '0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00'])(
-  '%s, which one engine cannot compare, is no instant to list from',
-  async (since) => {
+test('what one engine cannot compare is no instant to list from', async () => {
+  for (const since of ['0000-06-01T00:00:00Z', '0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00']) {
     const asked = encodeURIComponent(since);
     for (const path of ['deliveries', 'problems', 'audit', 'changes']) {
       const { status, body } = await get(`/api/${path}?since=${asked}`);
       expect([status, body.detail]).toEqual([400, '`since`: an instant such as 2026-11-01T12:00:00Z.']);
     }
-  },
-);
+  }
+});
 
 test.each(['', '?wait=0'])(
   'of many pages that are asked for at once (%j) a few are read at a time, and the status is told meanwhile',

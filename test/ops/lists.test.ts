@@ -94,12 +94,11 @@ describe('the deliveries', () => {
     expect((await page('/deliveries?until=2026-01-01T00:00Z')).status).toBe(200);
   });
 
-  test.each(['color=red', 'state=odd', 'until=yesterday', 'until=2026-02-30T00:00', 'above=-1'])(
-    'are refused under an address that cannot be used: %s',
-    async (query) => {
-      expect((await page(`/deliveries?${query}`)).status).toBe(400);
-    },
-  );
+  test('are refused under an address that cannot be used', async () => {
+    for (const query of ['color=red', 'state=odd', 'until=yesterday', 'until=2026-02-30T00:00', 'above=-1']) {
+      expect((await page(`/deliveries?${query}`)).status, query).toBe(400);
+    }
+  });
 });
 
 describe('the page of a delivery', () => {

@@ -73,9 +73,14 @@ function spellings(path: string): string[] {
   ];
 }
 
-/** Every spelling meets reading, writing and one of the others; without `FULL` no more, the plain one excepted. */
-const methodsFor = (spelling: number) =>
-  IS_FULL || spelling === 0 ? METHODS : ['GET', 'POST', OTHERS[spelling % OTHERS.length]!];
+/**
+ * Without `FULL` each spelling meets reading, writing and one of the others, on every third path; the plain one meets all, on all. What
+ * refuses them stands before all routes.
+ */
+function methodsFor(spelling: number, place: number): readonly string[] {
+  if (IS_FULL || spelling === 0) return METHODS;
+  return (spelling + place) % 3 === 0 ? ['GET', 'POST', OTHERS[spelling % OTHERS.length]!] : [];
+}
 
 /** A raw request: no client of ours that tidies the target up on the way. */
 function status(method: string, target: string): Promise<number> {
@@ -102,9 +107,9 @@ test('no route, however its path is spelled and whatever the method, opens witho
   const paths = knownPaths().filter((path) => !OPEN.has(path) && !path.startsWith('/assets/'));
   expect(paths.length).toBeGreaterThan(25);
   const opened: string[] = [];
-  for (const path of paths) {
+  for (const [place, path] of paths.entries()) {
     const knocks = spellings(path).flatMap((target, nth) =>
-      methodsFor(nth).map(async (method) => {
+      methodsFor(nth, place).map(async (method) => {
         const code = await status(method, target);
         // 400: not a request at all to Node. Some odd spellings are the open paths themselves, tidied up.
         if (code !== 401 && code !== 400) opened.push(`${code} ${method} ${target}`);
