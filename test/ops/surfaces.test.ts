@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Cli } from '../../src/cli/cli.ts';
 import { doctorCommand } from '../../src/cli/doctor.ts';
 import { EXIT, exitCodeOf } from '../../src/cli/exit.ts';
@@ -10,17 +10,18 @@ import { bodyOf } from '../../src/notify/message.ts';
 import { explained } from '../../src/ops/problems.ts';
 import type { KindStatus, ProblemReport } from '../../src/store/reports.ts';
 import type { ProblemKey, ProblemReason } from '../../src/store/store.ts';
-import { listen } from '../browser/listener.ts';
 import { beat } from '../browser/scene.ts';
 import { bearer, type Harness, NOTHING_SYNCED, OPERATE, opsHarness } from './harness.ts';
 
+const HERE = 'http://127.0.0.1:8081';
+
 let h: Harness;
-let server: Awaited<ReturnType<typeof listen>>;
 
 /** A mirror in which all is well: in sync, and of risk assessments all that is known. */
 beforeAll(async () => {
   h = await opsHarness();
-  server = await listen(h);
+  // The commands ask the app itself: what is said counts here, and not the way.
+  vi.stubGlobal('fetch', (url: string | URL, init?: RequestInit) => h.app.request(String(url), init));
   for (const kind of KINDS) {
     await h.mirror(kind, `${kind}_1`, { name: 'One' });
     const run = await h.store.startSyncRun(kind, 'start', h.now());
@@ -32,7 +33,7 @@ beforeAll(async () => {
   await beat(h);
 });
 afterAll(async () => {
-  server.close();
+  vi.unstubAllGlobals();
   await h.close();
 });
 
@@ -69,7 +70,7 @@ async function ofCommand(make: (cli: Cli) => ReturnType<typeof statusCommand>, a
     hasColours: false,
     columns: 80,
   };
-  const cli = { env: { OPS_URL: server.url, OPS_TOKEN: OPERATE }, out: screen, err: screen };
+  const cli = { env: { OPS_URL: HERE, OPS_TOKEN: OPERATE }, out: screen, err: screen };
   const code = await make(cli)
     .parseAsync(args, { from: 'user' })
     .then(() => EXIT.done, exitCodeOf);
@@ -96,7 +97,7 @@ async function surfaces(): Promise<{
   const open = await h.store.list('problems', { open: true, limit: 50 });
   const told = newsOf(open.map(explained), new Set(), Date.now() + 10_001).map(({ id }) => {
     const problem = explained(open.find((row) => row.id === id)!);
-    const to = { url: new URL('https://hooks.slack.com/x'), operators: server.url };
+    const to = { url: new URL('https://hooks.slack.com/x'), operators: HERE };
     return (bodyOf(to, { what: 'opened', problem, verdicts: verdictsOf(kinds) }) as { text: string }).text;
   });
   const wordsOf = new Map(VERDICTS.map((verdict) => [verdict.replaceAll('_', ' '), verdict as string]));
