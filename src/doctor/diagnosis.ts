@@ -1,9 +1,9 @@
-import { createHmac } from 'node:crypto';
 import type { SignatureSettings, TemplatePart } from '../platform/config.ts';
 import { templateParts } from '../platform/config-parsers.ts';
 import {
   decodeSigningSecret,
   fittingEncodings,
+  MIN_SIGNING_KEY_BYTES,
   partsOfEncoding,
   type SecretEncoding,
 } from '../platform/signing-secret.ts';
@@ -12,6 +12,7 @@ import {
   parseSignatureHeader,
   type SignatureHeader,
   type SignatureRejectionReason,
+  signatureOf,
 } from '../receive/signature.ts';
 import type { ShownDelivery } from '../store/reports.ts';
 import { type BodyFault, type BodyForm, bodyForms } from './body-forms.ts';
@@ -148,13 +149,9 @@ function searchFit(
     .filter(({ differences }) => differences <= MAX_DIFFERENCES)
     .sort((a, b) => a.differences - b.differences);
   for (const { differences: _, ...tried } of nearestFirst) {
-    const hmac = createHmac(settings.algorithm, tried.reading.key);
-    for (const part of tried.template.parts) {
-      if (part.kind === 'body') hmac.update(tried.body.bytes);
-      else if (part.kind === 'text') hmac.update(part.text);
-      else hmac.update(t);
-    }
-    if (right.includes(hmac.digest('hex'))) return tried;
+    const signed = { algorithm: settings.algorithm, template: tried.template.parts };
+    const mac = signatureOf(tried.reading.key, t, { body: tried.body.bytes }, signed);
+    if (right.includes(mac.toString('hex'))) return tried;
   }
   return null;
 }
@@ -166,18 +163,15 @@ function readingsOf(text: string): Reading[] {
   });
   // A container's env file keeps quotation marks, which a shell takes off.
   const isQuoted = /^["']/.test(text) && text.at(-1) === text[0];
-  const bare = text.slice(1, -1);
-  if (isQuoted && bare !== '') readings.push({ encoding: null, key: Buffer.from(bare) });
+  const bare = Buffer.from(text.slice(1, -1));
+  if (isQuoted && bare.length >= MIN_SIGNING_KEY_BYTES) readings.push({ encoding: null, key: bare });
   return readings;
 }
 
 /** The template as WEBHOOK_SIGNED_CONTENT has it. */
 function templateText(parts: readonly TemplatePart[]): string {
-  const textOf = (part: TemplatePart) => {
-    if (part.kind === 'text') return part.text;
-    if (part.kind === 'timestamp') return '{t}';
-    return '{body}';
-  };
+  const textOf = (part: TemplatePart) =>
+    part.kind === 'text' ? part.text : part.kind === 'timestamp' ? '{t}' : '{body}';
   return parts.map(textOf).join('');
 }
 
