@@ -1,14 +1,7 @@
 import type { DirtyTiming, MissingOutcome, ReadMoment } from '../store/values.ts';
-import {
-  CONFIRMED,
-  type Decision,
-  earlyAgain,
-  isAbsentBefore,
-  type Mirrored,
-  type RecordState,
-  withoutCovered,
-} from './decide.ts';
 import { diffContent } from './merge.ts';
+import { CONFIRMED, earlyAgain, isAbsentBefore, withoutCovered } from './reads.ts';
+import type { Decision, Mirrored, RecordState } from './state.ts';
 
 /** What proves that a record is gone, how it becomes a tombstone, and which deletions wait for a person. Pure. */
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { RecordState } from '../../src/mirror/decide.ts';
 import { decideMissing, decideTombstone } from '../../src/mirror/deletions.ts';
+import type { RecordState } from '../../src/mirror/state.ts';
 import { NOW_ISO, row, state, TIMING, VERIFIED } from './states.ts';
 
 describe('a 404', () => {

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import { type RecordState, UNKNOWN_STATE } from '../../src/mirror/decide.ts';
 import { contentOf } from '../../src/mirror/merge.ts';
+import { type RecordState, UNKNOWN_STATE } from '../../src/mirror/state.ts';
 
 /** What decisions are asked about. */
 

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import { decideApply, decideProvisional, type Mirrored, type RecordState } from '../../src/mirror/decide.ts';
 import { decideMissing, decideUnlisted } from '../../src/mirror/deletions.ts';
+import { decideProvisional } from '../../src/mirror/provisional.ts';
+import { decideApply } from '../../src/mirror/reads.ts';
+import type { Mirrored, RecordState } from '../../src/mirror/state.ts';
 import { NOW_ISO, row, SETTLE, state, TIMING } from './states.ts';
 
 /**

@@ -13,7 +13,8 @@ export interface Mutant {
   tryFirst?: number;
 }
 
-const DECIDE = 'src/mirror/decide.ts';
+const PROVISIONAL = 'src/mirror/provisional.ts';
+const READS = 'src/mirror/reads.ts';
 const DELETIONS = 'src/mirror/deletions.ts';
 const FULL_SYNC = 'src/backfill/full-sync.ts';
 const LIST_SCAN = 'src/backfill/list-scan.ts';
@@ -24,14 +25,14 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'provisional-guard',
     tryFirst: 35,
     without: 'a late payload is shown over what the API has confirmed since',
-    edits: [{ file: DECIDE, find: 'if (isCovered || !isNewer) return', put: 'if (false) return' }],
+    edits: [{ file: PROVISIONAL, find: 'if (isCovered || !isNewer) return', put: 'if (false) return' }],
   },
   {
     name: 'write-guard',
     tryFirst: 4,
     without: 'a read begun before the last write of a row undoes it',
     edits: [
-      { file: DECIDE, find: 'const newerRow = state.write > read.number;', put: 'const newerRow = false;' },
+      { file: READS, find: 'const newerRow = state.write > read.number;', put: 'const newerRow = false;' },
     ],
   },
   {
@@ -40,7 +41,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'of two reads close together that differ the later one wins, however stale it may be',
     edits: [
       {
-        file: DECIDE,
+        file: READS,
         find: 'if (change !== null && row !== null && (isOfDeleted || tooCloseToTell(state, read, timing))) {',
         put: 'if (change !== null && row !== null && isOfDeleted) {',
       },
@@ -52,7 +53,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a read that begins too soon after an event takes back what that has shown',
     edits: [
       {
-        file: DECIDE,
+        file: READS,
         find: 'const kept = stillShown(state, read, timing, seen.data);',
         put: 'const kept = null;',
       },
@@ -65,7 +66,7 @@ export const MUTANTS: readonly Mutant[] = [
       'a read that shows only what was there before the newest event confirms it, although the API lags',
     edits: [
       {
-        file: DECIDE,
+        file: READS,
         find: 'if (dirty <= confirmed || dirtyAt === null',
         put: 'if (true || dirtyAt === null',
       },
@@ -89,7 +90,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a delete event of an earlier life that comes late speaks for the record as it is',
     edits: [
       {
-        file: DECIDE,
+        file: PROVISIONAL,
         find: 'if (deletes) return isOlder ? state',
         put: 'if (deletes) return isOlder ? { ...state, deleteEvent: seq }',
       },
@@ -346,7 +347,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a row of a list confirms what it leaves out',
     edits: [
       {
-        file: DECIDE,
+        file: READS,
         find: 'const next = newerRow || isMixed ? lookAgain(applied, read, timing) : whole;',
         put: 'const next = newerRow ? lookAgain(applied, read, timing) : withoutCovered(applied, read, timing);',
       },

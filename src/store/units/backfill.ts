@@ -10,9 +10,10 @@ import {
   recordIdIn,
   withLearned,
 } from '../../compliance/pointers.ts';
-import { decideApply, isOnlyRead } from '../../mirror/decide.ts';
 import { decideMissing, type MissingContext } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
+import { decideApply } from '../../mirror/reads.ts';
+import { isOnlyRead } from '../../mirror/state.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { learnedPointers as pointers, recordState as states } from '../schema.ts';
 import { sql } from '../statement.ts';

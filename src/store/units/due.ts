@@ -1,5 +1,5 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/decide.ts';
+import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/state.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { type Column, problems, recordState as states } from '../schema.ts';
 import { type SQL, sql } from '../statement.ts';

@@ -7,13 +7,9 @@ import {
   recordIdIn,
   withLearned,
 } from '../../compliance/pointers.ts';
-import {
-  announcesDeletion,
-  DUE_BY_ID_ONLY,
-  decideProvisional,
-  type ProvisionalSettings,
-} from '../../mirror/decide.ts';
 import { type Reading, readPayload } from '../../mirror/merge.ts';
+import { announcesDeletion, decideProvisional, type ProvisionalSettings } from '../../mirror/provisional.ts';
+import { DUE_BY_ID_ONLY } from '../../mirror/state.ts';
 import { describeError, MirrorError } from '../../platform/errors.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { events as eventTable } from '../schema.ts';

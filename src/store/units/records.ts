@@ -1,7 +1,7 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/decide.ts';
 import type { RowChange, RowContent } from '../../mirror/merge.ts';
+import { type RecordState, standsInRow, UNKNOWN_STATE } from '../../mirror/state.ts';
 import type { Numbers, Sql, Unit } from '../database.ts';
 import { drizzleModule, events, policies, recordState, riskAssessments, vendors } from '../schema.ts';
 import { fromJson, type SQL, sql } from '../statement.ts';

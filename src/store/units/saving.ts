@@ -1,6 +1,6 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import { COLUMNS, columnPaths, type IdPointers } from '../../compliance/pointers.ts';
-import { DUE_ASKED } from '../../mirror/decide.ts';
+import { DUE_ASKED } from '../../mirror/state.ts';
 import type { Dialect, Sql, Unit, Writing } from '../database.ts';
 import {
   changes as changeTable,

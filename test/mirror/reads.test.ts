@@ -2,17 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
-import {
-  decideApply,
-  decideProvisional,
-  dueAt,
-  type ProvisionalInput,
-  type RecordState,
-  standsInRow,
-  UNKNOWN_STATE,
-  withoutCovered,
-} from '../../src/mirror/decide.ts';
 import { contentOf } from '../../src/mirror/merge.ts';
+import { decideProvisional, type ProvisionalInput } from '../../src/mirror/provisional.ts';
+import { decideApply, withoutCovered } from '../../src/mirror/reads.ts';
+import { dueAt, type RecordState, standsInRow, UNKNOWN_STATE } from '../../src/mirror/state.ts';
 import { NOW_ISO, row, SETTLE, state, TIMING, VERIFIED } from './states.ts';
 
 describe('what an event need not save of a state', () => {

@@ -1,0 +1,259 @@
+import type { Kind } from '../compliance/kinds.ts';
+import { DEFAULT_ID_POINTERS, type IdPointers, type JsonObject } from '../compliance/pointers.ts';
+import type { ApplyOutcome, DirtyTiming, ReadMoment } from '../store/values.ts';
+import {
+  assign,
+  contentOf,
+  diffContent,
+  laidOver,
+  type RowChange,
+  type RowContent,
+  withoutIgnored,
+} from './merge.ts';
+import { type Decision, dueAt, type Mirrored, type RecordState } from './state.ts';
+
+/** Whether what the API answered is the truth of now, and what it makes of a record. A stale answer may not undo anything newer. Pure. */
+
+/**
+ * After this many refused reads a read is applied although the row is newer, and the record stays unverified. So a record that is
+ * written faster than it can be read still changes.
+ */
+const REFUSALS_BEFORE_APPLYING = 3;
+
+export interface ApplyDecision extends Decision {
+  /** With `change` null: it differs only in fields that are no difference, and is stored all the same. */
+  row: RowContent | null;
+  outcome: ApplyOutcome;
+  /** The row's `verified_at` moves to the end of this read. */
+  confirmed: boolean;
+  lacks: boolean;
+}
+
+/**
+ * The record's data as a read shows it. A list may leave out fields that the record's own address shows, so those are kept. Not
+ * kept are fields of policies, which have no address of their own, and fields that only events have shown.
+ */
+function dataShown(
+  kind: Kind,
+  data: JsonObject,
+  read: Pick<ReadMoment, 'isOfList'>,
+  { state, row }: { state: Pick<RecordState, 'returned' | 'unverifiedSince'>; row: RowContent | null },
+): { data: JsonObject; lacks: boolean } {
+  const isPart = read.isOfList === true && kind !== 'policy' && state.returned;
+  if (!isPart || row === null) return { data, lacks: false };
+  return laidOver(row.data, data, state.unverifiedSince === null);
+}
+
+/** The API showed the record as `answer`. */
+export function decideApply(
+  kind: Kind,
+  answer: JsonObject,
+  read: ReadMoment,
+  record: Mirrored,
+  timing: DirtyTiming,
+  pointers: IdPointers = DEFAULT_ID_POINTERS,
+): ApplyDecision {
+  const { state, row } = record;
+  const { data, lacks } = dataShown(kind, answer, read, record);
+  const contentIn = (document: JsonObject) => contentOf(kind, document, null, pointers);
+  /** Null: they are equal but for fields that are no difference. */
+  const changeFrom = (before: RowContent | null, document: JsonObject) =>
+    diffContent(
+      before,
+      contentIn(before === null ? document : withoutIgnored(kind, before.data, document, pointers)),
+    );
+  const newerRow = state.write > read.number;
+  if (newerRow && state.refusals < REFUSALS_BEFORE_APPLYING) {
+    const refusals = state.unverifiedSince === null ? 0 : state.refusals + 1;
+    const change = changeFrom(row, data);
+    const refused: RecordState = { ...state, refusals };
+    // The read that wrote the row began no later than this one, so either of the two may be stale.
+    const isDoubtful = change !== null && state.unverifiedSince === null && state.readNumber <= read.number;
+    const next = isDoubtful ? lookAgain(refused, read, timing) : refused;
+    return { outcome: 'refused', state: next, row: null, change, confirmed: false, lacks };
+  }
+  const isWaiting = state.unverifiedSince !== null;
+  const before = isWaiting ? lastRead(kind, record, pointers) : row;
+  // What a list leaves out is what reads have shown, and not what events have.
+  const seen = dataShown(kind, answer, read, { state, row: before });
+  const isMoved = isWaiting && changeFrom(before, seen.data) !== null;
+  const again = isMoved ? null : earlyAgain(state, read, timing);
+  if (again !== null) {
+    const readEndedAt = endedLast(state, read);
+    const there = { returned: true, missingSince: null, missingNumber: null, proven: false, attempts: 0 };
+    const early: RecordState = { ...state, ...there, ...again, readEndedAt, refusals: 0 };
+    return {
+      outcome: 'unchanged',
+      state: early,
+      row: null,
+      change: null,
+      confirmed: false,
+      lacks: seen.lacks,
+    };
+  }
+  const kept = stillShown(state, read, timing, seen.data);
+  const document = withShown(data, row, kept);
+  const shown = contentIn(document);
+  const change = changeFrom(row, document);
+  // Of a deleted vendor, what a list shows in part is only a reason to ask its own address, which alone knows.
+  const isOfDeleted = lacks && row !== null && row.deletedAt !== null;
+  if (change !== null && row !== null && (isOfDeleted || tooCloseToTell(state, read, timing))) {
+    // A reason that is already waiting is not put off: list after list would keep the record's own address from being asked.
+    const again = isOfDeleted && state.dirtyAt !== null ? state : lookAgain(state, read, timing);
+    // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
+    const next = { ...again, returned: true };
+    return { outcome: 'deferred', state: next, row: null, change, confirmed: false, lacks };
+  }
+
+  // The fields that the list left out may belong to another version of the record.
+  const isMixed = lacks && change !== null;
+  const applied: RecordState = {
+    ...state,
+    shown: kept,
+    movedAt: isMoved && !newerRow ? Math.floor(read.beganAt) : state.movedAt,
+    // An older read that agrees must not move the number back.
+    readNumber: Math.max(state.readNumber, read.number),
+    // A partial read that shows nothing new must not make the next whole read count as too close.
+    readEndedAt: lacks && !isMixed ? state.readEndedAt : endedLast(state, read),
+    returned: true,
+    missingSince: null,
+    missingNumber: null,
+    proven: false,
+    deleteEvent: null,
+    refusals: 0,
+    attempts: 0,
+  };
+  const whole = lacks ? applied : withoutCovered(applied, read, timing);
+  const next = newerRow || isMixed ? lookAgain(applied, read, timing) : whole;
+  return {
+    outcome: outcomeOf(change),
+    state: next,
+    row: change === null && diffContent(row, shown) === null ? null : shown,
+    change,
+    confirmed: !lacks,
+    lacks,
+  };
+}
+
+/** When the last read ended. A page may be saved after reads that began later. */
+function endedLast(state: RecordState, read: ReadMoment): number {
+  if (read.number >= state.readNumber || state.readEndedAt === null) return read.endedAt;
+  return Math.max(state.readEndedAt, read.endedAt);
+}
+
+/**
+ * The fields that events have shown less than SETTLE before the read began. The read may be stale for these, and the feed of
+ * changes would show a change undone and made again. None that is newer than `dirtyAt`, even if the clock was set back.
+ */
+function stillShown(
+  state: RecordState,
+  read: ReadMoment,
+  timing: DirtyTiming,
+  data: JsonObject,
+): RecordState['shown'] {
+  const { dirtyAt, shown } = state;
+  if (shown === null || dirtyAt === null) return null;
+  const kept = Object.entries(shown.at).filter(
+    ([, at]) => Math.min(at, dirtyAt) > read.beganAt - timing.settleMs,
+  );
+  if (kept.length === 0) return null;
+  const was = kept.flatMap(([field]) => (Object.hasOwn(data, field) ? [[field, data[field]]] : []));
+  return { at: Object.fromEntries(kept), was: Object.fromEntries(was) };
+}
+
+/** The data as it was read, but with the row's values of the `kept` fields. */
+function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['shown']): JsonObject {
+  if (row === null || kept === null) return data;
+  return { ...data, ...Object.fromEntries(Object.keys(kept.at).map((field) => [field, row.data[field]])) };
+}
+
+// ─── reads that may be too early ──────────────────────────────────────────────────────────────────────────────
+
+/** When a read that may be too early is repeated, in SETTLEs after the first of them. After the last of these it counts. */
+const EARLY_AGAIN_IN_SETTLES = [6, 18] as const;
+
+/** The record as reads have last shown it, without what events have shown since. Null: as absent, or never. */
+function lastRead(kind: Kind, { state, row }: Mirrored, pointers: IdPointers): RowContent | null {
+  if (row === null || isAbsentBefore({ state, row })) return null;
+  if (state.shown === null) return row.deletedAt === null ? row : { ...row, deletedAt: null };
+  const data = { ...row.data };
+  for (const field of Object.keys(state.shown.at)) {
+    if (Object.hasOwn(state.shown.was, field)) assign(data, field, state.shown.was[field]);
+    else delete data[field];
+  }
+  return contentOf(kind, data, null, pointers);
+}
+
+/** Reads have last shown that there is no such record, or no read has ever shown one. */
+export function isAbsentBefore({ state, row }: Mirrored): boolean {
+  return row === null || !state.returned || (row.deletedAt !== null && state.shown?.wasAlive !== true);
+}
+
+/**
+ * For a read that shows only what reads have shown before the newest event: null if it counts. It does if no event waits, if it began within
+ * SETTLE (then it covers no event), if the API has shown another state since the event, or if such reads have been repeated long enough.
+ */
+export function earlyAgain(
+  state: RecordState,
+  { beganAt }: Pick<ReadMoment, 'beganAt'>,
+  { settleMs }: DirtyTiming,
+): Pick<RecordState, 'earlyAt' | 'dueAt'> | null {
+  const { dirtyAt, dirty, confirmed, movedAt } = state;
+  if (dirty <= confirmed || dirtyAt === null || beganAt < dirtyAt + settleMs) return null;
+  if (movedAt !== null && movedAt >= dirtyAt) return null;
+  // One before the newest event was about an older one.
+  const isSame = state.earlyAt !== null && state.earlyAt > dirtyAt;
+  const earlyAt = isSame ? state.earlyAt! : Math.floor(beganAt);
+  const wait = EARLY_AGAIN_IN_SETTLES.find((settles) => beganAt < earlyAt + settles * settleMs);
+  return wait === undefined ? null : { earlyAt, dueAt: Math.ceil(earlyAt + wait * settleMs) };
+}
+
+/** After a read that counts: no event waits for one. */
+export const CONFIRMED = { movedAt: null, earlyAt: null } as const;
+
+/** Of two reads less than SETTLE apart that differ, either may be stale. So may a read of a record just reported as deleted. */
+function tooCloseToTell(state: RecordState, read: ReadMoment, timing: DirtyTiming): boolean {
+  if (state.readEndedAt !== null && read.beganAt < state.readEndedAt + timing.settleMs) return true;
+  if (state.deleteEvent === null || state.dirtyAt === null) return false;
+  return read.beganAt < state.dirtyAt + timing.settleMs;
+}
+
+function outcomeOf(change: RowChange | null): ApplyOutcome {
+  switch (change?.operation) {
+    case undefined:
+      return 'unchanged';
+    case 'insert':
+      return 'inserted';
+    case 'restore':
+      return 'revived';
+    default:
+      return 'updated';
+  }
+}
+
+/** The read does not decide: the next one must begin SETTLE after this one ended. */
+function lookAgain(state: RecordState, read: ReadMoment, timing: DirtyTiming): RecordState {
+  const next = {
+    ...state,
+    dirtyAt: Math.max(state.dirtyAt ?? 0, read.endedAt),
+    firstDirtyAt: state.firstDirtyAt ?? read.endedAt,
+    unverifiedSince: state.unverifiedSince ?? read.endedWall,
+  };
+  // Not by `dueAt()`: after the longest wait it returns a time that is past, and each next read would be too close again.
+  return { ...next, dueAt: next.dirtyAt + timing.settleMs };
+}
+
+/** Removes the dirty marks that the read covers: those from more than SETTLE before it began, since it may be that stale. */
+export function withoutCovered(
+  state: RecordState,
+  read: Pick<ReadMoment, 'beganAt'>,
+  timing: DirtyTiming,
+): RecordState {
+  const horizon = read.beganAt - timing.settleMs;
+  if (state.dirtyAt === null || state.dirtyAt <= horizon) {
+    const verified = { dirtyAt: null, firstDirtyAt: null, unverifiedSince: null, dueAt: null };
+    return { ...state, ...verified, ...CONFIRMED, confirmed: state.dirty };
+  }
+  const next = { ...state, firstDirtyAt: Math.max(state.firstDirtyAt ?? state.dirtyAt, horizon) };
+  return { ...next, dueAt: dueAt(next, timing) };
+}
