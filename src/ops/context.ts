@@ -14,13 +14,7 @@ import type { SessionStore } from './sessions.ts';
 export type OpsStore = ReportStore &
   Pick<
     Store,
-    | 'resolveProblem'
-    | 'approveDeletions'
-    | 'keepRecords'
-    | 'pendingOf'
-    | 'audit'
-    | 'settleAudit'
-    | 'checkWritable'
+    'resolveProblem' | 'decideDeletions' | 'pendingOf' | 'audit' | 'settleAudit' | 'checkWritable'
   > & {
     /** The store's verbs, called with the settings of the running service. */
     retryDelivery(id: string, now: Now): Promise<RetriedDelivery>;

@@ -270,7 +270,7 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
     refetch: (kind, recordId) => void running?.backfill.refetch(kind, [recordId]).catch(onError),
     async approve({ kind, ids }) {
       const how = { untilWall: own.wall() + APPROVED_FOR_MS, eventsOnly: false };
-      const approved = await store.approveDeletions(kind, digestOf(kind, ids), how, ownNow());
+      const approved = await store.decideDeletions(kind, digestOf(kind, ids), how, ownNow());
       if (approved === null || running === null) return;
       await running.backfill.requestFullSync([kind], 'operator');
     },

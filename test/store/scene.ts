@@ -229,9 +229,9 @@ export async function createScene(open: OpenEngine, start: Start = {}) {
     over: { untilWall?: number; eventsOnly?: boolean } = {},
   ) {
     const { digest } = await store.pendingOf(kind, now().wall);
-    if (what === 'keep') return await store.keepRecords(kind, digest, now());
+    if (what === 'keep') return await store.decideDeletions(kind, digest, 'keep', now());
     const how = { untilWall: now().wall + HOUR_MS, eventsOnly: false, ...over };
-    return await store.approveDeletions(kind, digest, how, now());
+    return await store.decideDeletions(kind, digest, how, now());
   }
 
   return {

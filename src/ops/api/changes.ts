@@ -134,14 +134,16 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
       const until = clock.wall() + APPROVAL_MS;
       const { eventsOnly } = context.facts();
       const { kind, ids } = await decide(actor, 'problem_approve', id, (of) =>
-        store.approveDeletions(of, digest, { untilWall: until, eventsOnly }, now()),
+        store.decideDeletions(of, digest, { untilWall: until, eventsOnly }, now()),
       );
       // Only a full sync deletes, and by the timer the next one may begin after the approval has ended.
       if (!eventsOnly) await actions.requestFullSync([kind], `approval:${id}+operator:${actor}`);
       return { status: 'approved', id, kind, ids, until: new Date(until).toISOString() };
     },
     async keepRecords(actor: string, id: number, digest: string): Promise<Done['kept']> {
-      const kept = await decide(actor, 'problem_keep', id, (kind) => store.keepRecords(kind, digest, now()));
+      const kept = await decide(actor, 'problem_keep', id, (kind) =>
+        store.decideDeletions(kind, digest, 'keep', now()),
+      );
       return { status: 'kept', ...kept };
     },
 

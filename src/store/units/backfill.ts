@@ -30,8 +30,8 @@ import type {
   Unknown,
   UnknownEvent,
 } from '../values.ts';
-import { dropPending, saidOf } from './deletions.ts';
 import { makeKnown } from './due.ts';
+import { dropPending, saidOf } from './pending-deletions.ts';
 import { isAskedAbout, resolveRecords } from './problems.ts';
 import { reading } from './reading.ts';
 import {

@@ -1,24 +1,32 @@
 import type { Kind } from '../../compliance/kinds.ts';
 import {
   causeOfDeletion,
-  decideDeletions,
   decideKept,
   decideTombstone,
   decideUnlisted,
-  GUARD_WINDOW_MS,
   isKept,
-  type Leaving,
   type Said,
 } from '../../mirror/deletions.ts';
 import { diffContent } from '../../mirror/merge.ts';
-import { listed } from '../../platform/errors.ts';
-import type { Database, Sql, Unit } from '../database.ts';
+import type { Database, Unit } from '../database.ts';
 import { digestOf } from '../reports.ts';
 import { pendingDeletions as pending, recordState as states } from '../schema.ts';
 import { sql } from '../statement.ts';
 import type { Cause, Conclusion, DirtyTiming, Now } from '../values.ts';
-import { countOf } from './due.ts';
-import { endProblem, openProblem, resolveRecords, setDigest, weighPending } from './problems.ts';
+import {
+  addPending,
+  BY_PERSON,
+  dropPending,
+  isAlive,
+  isAnnounced,
+  isWaiting,
+  noLongerPending,
+  pendingAmong,
+  pendingIds,
+  saidOf,
+  waitingIds,
+} from './pending-deletions.ts';
+import { resolveRecords, weighPending } from './problems.ts';
 import { reading } from './reading.ts';
 import {
   type Change,
@@ -42,8 +50,6 @@ interface Context {
   unannounced: readonly string[] | null;
   guardPercent: number;
 }
-
-const BY_PERSON: Cause = { cause: 'person', causeId: null };
 
 /** The verbs that turn proven absences into tombstones or pending deletions. */
 export function createDeletionVerbs(database: Database) {
@@ -144,19 +150,6 @@ export function createDeletionVerbs(database: Database) {
     );
   }
 
-  /** What a person says of exactly the pending deletions of this digest. Null: these are others by now. */
-  const say = (
-    kind: Kind,
-    digest: string,
-    saying: (unit: Unit, ids: string[]) => Promise<void>,
-  ): Promise<string[] | null> =>
-    database.transact(async (unit) => {
-      const ids = await pendingIds(unit, kind);
-      if (ids.length === 0 || digestOf(kind, ids) !== digest) return null;
-      await saying(unit, ids);
-      return ids;
-    });
-
   return {
     /** Turns proven absences into tombstones, or into pending deletions with a problem that asks an operator. */
     concludeDeletions: (kind: Kind, proof: Proof, context: Context, now: Now): Promise<Conclusion> =>
@@ -194,31 +187,34 @@ export function createDeletionVerbs(database: Database) {
       (await saidOf(statements, kind, [id], iso(wall))).get(id)?.approved === true,
 
     /**
-     * Approves exactly the pending deletions of this digest. The next proof deletes them; without an API (`eventsOnly`) this does.
-     * Returns their ids; null: these are others by now.
+     * What a person decides about exactly the pending deletions of this digest. Approved until then: the next proof deletes them; without
+     * an API (`eventsOnly`) this does. Kept: the records stay, until the API shows them or an event announces them anew. Returns their
+     * ids; null: these are others by now.
      */
-    approveDeletions: (
+    decideDeletions: (
       kind: Kind,
       digest: string,
-      { untilWall, eventsOnly }: { untilWall: number; eventsOnly: boolean },
+      decision: 'keep' | { untilWall: number; eventsOnly: boolean },
       now: Now,
     ): Promise<string[] | null> =>
-      say(kind, digest, async (unit, ids) => {
+      database.transact(async (unit) => {
+        const nowIso = iso(now.wall);
+        const ids = await pendingIds(unit, kind);
+        if (ids.length === 0 || digestOf(kind, ids) !== digest) return null;
         const named = sql`kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`;
-        await unit.change(update(pending, { approvedUntil: iso(untilWall) }, named));
-        weighPending(unit, iso(now.wall));
-        if (eventsOnly) await deleteAnnounced(unit, kind, ids, now);
-      }),
-
-    /** Refuses exactly the deletions of this digest: the records stay, until the API shows them or an event announces them anew. */
-    keepRecords: (kind: Kind, digest: string, now: Now): Promise<string[] | null> =>
-      say(kind, digest, async (unit, ids) => {
-        const kept = [...(await loadRecords(unit, kind, ids)).values()];
-        for (const record of kept) record.state = decideKept(record.state);
-        saveRecords(unit, kept, [], iso(now.wall));
-        const named = sql`kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`;
-        await unit.change(update(pending, { approvedUntil: null, keptNumber: unit.numbers.next() }, named));
-        await noLongerPending(unit, kind, ids, iso(now.wall));
+        if (decision === 'keep') {
+          const kept = [...(await loadRecords(unit, kind, ids)).values()];
+          for (const record of kept) record.state = decideKept(record.state);
+          saveRecords(unit, kept, [], nowIso);
+          const refused = { approvedUntil: null, keptNumber: unit.numbers.next() };
+          await unit.change(update(pending, refused, named));
+          await noLongerPending(unit, kind, ids, nowIso);
+          return ids;
+        }
+        await unit.change(update(pending, { approvedUntil: iso(decision.untilWall) }, named));
+        weighPending(unit, nowIso);
+        if (decision.eventsOnly) await deleteAnnounced(unit, kind, ids, now);
+        return ids;
       }),
 
     /** How many records wait for their second 404, and how many have it and wait for `concludeDeletions`. */
@@ -263,126 +259,6 @@ export function createDeletionVerbs(database: Database) {
   };
 }
 
-const isWaiting = (nowIso: string) =>
-  sql`kept_number IS NULL AND (approved_until IS NULL OR approved_until <= ${nowIso})`;
-
-/** Those of approved ones too, which wait for their proof. */
-const pendingIds = (from: Sql, kind: Kind): Promise<string[]> =>
-  idsOf(from, sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND kept_number IS NULL ORDER BY id`);
-
-/** Those that no approval covers. */
-const waitingIds = (from: Sql, kind: Kind, nowIso: string): Promise<string[]> =>
-  idsOf(
-    from,
-    sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND ${isWaiting(nowIso)} ORDER BY id`,
-  );
-
-/** What a person has said of the deletion of these. */
-export async function saidOf(
-  from: Sql,
-  kind: Kind,
-  ids: readonly string[],
-  nowIso: string,
-): Promise<Map<string, Said>> {
-  const rows = await from.query<{ id: string; approved: boolean | 0 | 1 | null; keptNumber: number | null }>(
-    sql`SELECT id, approved_until > ${nowIso} AS approved, kept_number AS "keptNumber" FROM pending_deletions
-      WHERE kind = ${kind} AND ${from.dialect.isAmong(pending.id, ids)}`,
-  );
-  return new Map(
-    rows.map(({ id, approved, keptNumber }) => [id, { approved: Boolean(approved), keptNumber }]),
-  );
-}
-
-/** Which of these living records of one kind stay alive until a person decides. */
-async function pendingAmong(
-  unit: Unit,
-  kind: Kind,
-  leaving: readonly Pick<Leaving, 'id' | 'announced'>[],
-  said: ReadonlyMap<string, Said>,
-  percent: number,
-  now: Now,
-): Promise<string[]> {
-  if (leaving.length === 0) return [];
-  const ours = new Set(leaving.map(({ id }) => id));
-  const rows = TABLE_OF[kind];
-  const since = iso(now.wall - GUARD_WINDOW_MS);
-  const recent = sql`SELECT count(*) FROM ${rows} WHERE ${rows.deletedAt} >= ${since} AND ${rows.cause} <> ${BY_PERSON.cause}`;
-  const waiting = await waitingIds(unit, kind, iso(now.wall));
-  const guarded = {
-    percent,
-    live: await countOf(unit, kind, 'live'),
-    recent: (await singleValue<number>(unit, recent))!,
-    waiting: waiting.filter((id) => !ours.has(id)).length,
-  };
-  const asked = leaving.map(({ id, announced }): Leaving => {
-    const { approved = false, keptNumber = null } = said.get(id) ?? {};
-    return { id, announced, approved, kept: keptNumber !== null };
-  });
-  return decideDeletions(asked, guarded).pending;
-}
-
-/** Of living records whose deletion events announce now: those that stay alive until a person decides. */
-export async function guardAnnounced(
-  unit: Unit,
-  announced: readonly LoadedRecord[],
-  percent: number,
-  now: Now,
-): Promise<Set<LoadedRecord>> {
-  const waiting: LoadedRecord[] = [];
-  for (const [kind, ofKind] of Map.groupBy(announced, (record) => record.kind)) {
-    const leaving = ofKind.map(({ id }) => ({ id, announced: true }));
-    const ids = ofKind.map(({ id }) => id);
-    const said = await saidOf(unit, kind, ids, iso(now.wall));
-    const pending = new Set(await pendingAmong(unit, kind, leaving, said, percent, now));
-    waiting.push(...ofKind.filter(({ id }) => pending.has(id)));
-  }
-  return new Set(waiting);
-}
-
-/** After these were shown: what of them waits for a person, and what does not any more. */
-export async function noteAnnounced(unit: Unit, announced: readonly LoadedRecord[], now: Now): Promise<void> {
-  for (const [kind, ofKind] of Map.groupBy(announced, (record) => record.kind)) {
-    const gone = ofKind.filter((record) => !isAlive(record)).map(({ id }) => id);
-    await dropPending(unit, kind, gone, iso(now.wall));
-    const waiting = ofKind.filter((record) => isAlive(record) && isAnnounced(record)).map(({ id }) => id);
-    await addPending(unit, kind, waiting, now);
-  }
-}
-
-/** The API shows these records, or they are deleted: nobody need decide about them. */
-export async function dropPending(
-  unit: Unit,
-  kind: Kind,
-  ids: readonly string[],
-  nowIso: string,
-): Promise<void> {
-  if (ids.length === 0) return;
-  const gone = await unit.change(
-    sql`DELETE FROM pending_deletions WHERE kind = ${kind} AND ${unit.dialect.isAmong(pending.id, ids)}`,
-  );
-  if (gone > 0) await noLongerPending(unit, kind, ids, nowIso);
-}
-
-/** After the last one of the kind, resolves its problem. */
-async function noLongerPending(
-  unit: Unit,
-  kind: Kind,
-  ids: readonly string[],
-  nowIso: string,
-): Promise<void> {
-  const rows = TABLE_OF[kind];
-  await unit.change(update(rows, { deletionPendingSince: null }, unit.dialect.isAmong(rows.id, ids)));
-  // Approved ones count too: they still wait for the next proof.
-  const problem = { reason: 'pending_deletions', kind, recordId: null } as const;
-  const left = await pendingIds(unit, kind);
-  if (left.length > 0) await setDigest(unit, problem, digestOf(kind, left));
-  else await endProblem(unit, problem, nowIso);
-}
-
-const isAlive = ({ row }: LoadedRecord) => row !== null && row.deletedAt === null;
-
-const isAnnounced = ({ state }: LoadedRecord) => state.deleteEvent !== null;
-
 const isUntouchedSince = ({ state }: LoadedRecord, number: number | null) =>
   number !== null && state.dirty <= number && state.write <= number;
 
@@ -394,36 +270,4 @@ function makeTombstone(candidate: LoadedRecord, cause: Cause, now: Now, { number
     row === null || change === null ? null : writeContent(candidate, row, change, { cause, nowIso, numbers });
   if (candidate.row !== null) candidate.row.verifiedAt = nowIso;
   return written;
-}
-
-/** In one statement each, since a service that lost its data may have as many as it had records. */
-async function addPending(
-  unit: Unit,
-  kind: Kind,
-  ids: readonly string[],
-  now: Now,
-  why?: string,
-): Promise<void> {
-  if (ids.length === 0) return;
-  const nowIso = iso(now.wall);
-  const { dialect } = unit;
-  const rows = TABLE_OF[kind];
-  unit.send(
-    sql`INSERT INTO pending_deletions AS p (kind, id, pending_since)
-      SELECT ${kind}, listed.id, ${dialect.instant(nowIso)} FROM ${dialect.listed(ids)} WHERE true
-      ON CONFLICT (kind, id) DO UPDATE SET kept_number = NULL,
-        pending_since = CASE WHEN p.kept_number IS NULL THEN p.pending_since ELSE excluded.pending_since END`,
-  );
-  const isNew = sql`deletion_pending_since IS NULL AND ${dialect.isAmong(rows.id, ids)}`;
-  unit.send(update(rows, { deletionPendingSince: nowIso }, isNew));
-  const waiting = await waitingIds(unit, kind, nowIso);
-  const others = waiting.filter((id) => !ids.includes(id)).length;
-  const rest = others === 0 ? '' : `; ${others} more ${others === 1 ? 'waits' : 'wait'}`;
-  const text =
-    why === undefined
-      ? `${waiting.length} within a short time: ${listed(waiting)}`
-      : `${listed(ids)}: ${why}${rest}`;
-  const problem = { reason: 'pending_deletions', kind, recordId: null } as const;
-  await openProblem(unit, problem, text, now);
-  await setDigest(unit, problem, digestOf(kind, await pendingIds(unit, kind)));
 }

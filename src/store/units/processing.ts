@@ -23,8 +23,8 @@ import type {
   ProvisionalRules,
 } from '../values.ts';
 import { learnedPointers } from './backfill.ts';
-import { guardAnnounced, noteAnnounced } from './deletions.ts';
 import { forgetUnnamed, problemOfFailed } from './delivery-problems.ts';
+import { guardAnnounced, noteAnnounced } from './pending-deletions.ts';
 import { openProblem } from './problems.ts';
 import { type Change, type Dirtied, keyOf, type LoadedRecord, loadRecords, writeContent } from './records.ts';
 import { markDirty, saveRecords } from './saving.ts';

@@ -497,8 +497,8 @@ export function describeAbsences(open: OpenEngine): void {
         expect((await scene.conclude('vendor')).pending).toEqual(['ven_3']);
         // What was shown is not what waits now.
         const how = { untilWall: scene.now().wall + HOUR_MS, eventsOnly: false };
-        expect(await scene.store.approveDeletions('vendor', shown.digest, how, scene.now())).toBeNull();
-        expect(await scene.store.keepRecords('vendor', shown.digest, scene.now())).toBeNull();
+        expect(await scene.store.decideDeletions('vendor', shown.digest, how, scene.now())).toBeNull();
+        expect(await scene.store.decideDeletions('vendor', shown.digest, 'keep', scene.now())).toBeNull();
         expect(await scene.decide('policy', 'approve')).toBeNull();
         expect(await scene.decide('vendor', 'approve')).toEqual(named(4));
         expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([]);
