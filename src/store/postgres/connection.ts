@@ -43,12 +43,12 @@ const lockOf = (table: Table | null): string =>
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 const ONE_MOMENT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY';
 /**
- * As columns of a SELECT: the transaction looks up each row by its key. The planner chooses by the statistics of the tables. In a new
+ * As a column of a SELECT: the transaction looks up each row by its key. The planner chooses by the statistics of the tables. In a new
  * mirror they are missing while it fills, and each batch then read whole tables.
  */
 const BY_KEY = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
   .map((way) => `set_config('enable_${way}', 'off', true)`)
-  .join(', ');
+  .join(' || ');
 /** As a column of a SELECT: the commit of this transaction does not wait for the disk. */
 const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
 /** As a column of a SELECT: it does wait, even if the server was told since our start not to. */
@@ -209,7 +209,7 @@ export function createDatabase(
       const unitOn = (client: pg.PoolClient, flush: () => void) =>
         inTransaction(
           client,
-          `SELECT ${BY_KEY}, ${flushing === 'first' ? FLUSHED : UNFLUSHED}; ${HOLD_COUNTER}`,
+          `SELECT ${BY_KEY} || ${flushing === 'first' ? FLUSHED : UNFLUSHED}; ${HOLD_COUNTER}`,
           async (opening) => {
             const statements = sqlOn(client);
             const [opened, read] = await allWhenSettled([opening, first?.(statements)]);

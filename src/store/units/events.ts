@@ -41,7 +41,7 @@ import { rejectionNumber } from './delivery-search.ts';
 import { makeKnown } from './due.ts';
 import { openProblem } from './problems.ts';
 import { applyAll, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';
-import { loadRecords } from './records.ts';
+import { keyOf, loadRecords } from './records.ts';
 import { EVENTS, markDirty } from './saving.ts';
 import { firstRow, insertInto, iso, update } from './sql.ts';
 import { trimBodiesAgainFrom } from './upkeep.ts';
@@ -63,16 +63,15 @@ export function createEventVerbs(database: Database) {
     return to.change(update(events, failed, sql`id = ${id} AND state = 'failed'`));
   };
 
-  /** `known`: those of the events' ids that were accepted before. */
   async function take(
     unit: Unit,
     arrived: readonly IncomingEvent[],
-    known: readonly string[],
+    known: Known,
     unusable: readonly UnusableDelivery[],
     now: Now,
     { timing, pointers }: Pick<ProvisionalRules, 'timing' | 'pointers'>,
   ): Promise<AcceptOutcome[]> {
-    const seen = new Set(known);
+    const seen = new Set(known.ids);
     const accepted = arrived.map((event) => {
       const isNew = !seen.has(event.id);
       seen.add(event.id);
@@ -86,7 +85,7 @@ export function createEventVerbs(database: Database) {
     const dirtied = fresh.flatMap(({ kind, recordId: id, seq: number }) =>
       kind === null || id === null ? [] : [{ kind, id, number }],
     );
-    markDirty(unit, dirtied, now, timing);
+    markDirty(unit, dirtied, now, timing, known.verified);
     for (const event of fresh)
       if (!waitsForProcessing(event)) await makeNamedKnown(unit, event, now, pointers);
     const again = accepted.flatMap(({ event, seq }) => (seq === null ? event : []));
@@ -111,7 +110,7 @@ export function createEventVerbs(database: Database) {
     ): Promise<AcceptOutcome[]> =>
       database.transact(
         (unit, known) => take(unit, arrived, known, unusable, now, { timing, pointers }),
-        (first: Sql) => knownAmong(first, arrived),
+        (first: Sql) => knownOf(first, arrived),
         'beside',
       ),
 
@@ -126,7 +125,7 @@ export function createEventVerbs(database: Database) {
         const nowIso = iso(now.wall);
         const about = await settleQuarantined(unit, id, nowIso);
         if (about === null) return null;
-        const known = await knownAmong(unit, arrived);
+        const known = await knownOf(unit, arrived);
         const outcomes = await take(unit, arrived, known, [], now, rules);
         await resolveDismissed(unit, about.kind, about.recordId, nowIso, true);
         return outcomes;
@@ -231,15 +230,29 @@ export function createEventVerbs(database: Database) {
   };
 }
 
-/** The ids among these that were accepted before. */
-async function knownAmong({ query, dialect }: Sql, arrived: readonly IncomingEvent[]): Promise<string[]> {
-  if (arrived.length === 0) return [];
+/** What is known of arrived events. */
+interface Known {
+  /** Their ids that were accepted before. */
+  ids: ReadonlySet<string>;
+  /** The keys of their records that are verified. */
+  verified: ReadonlySet<string>;
+}
+
+/** With one statement, since all others wait meanwhile. */
+async function knownOf({ query, dialect }: Sql, arrived: readonly IncomingEvent[]): Promise<Known> {
+  if (arrived.length === 0) return { ids: new Set(), verified: new Set() };
   const ids = arrived.map(({ id }) => id);
-  const known = await query<{ id: string }>(
-    sql`SELECT id FROM events WHERE ${dialect.isAmong(events.id, ids)}
-      UNION ALL SELECT id FROM trimmed_events WHERE ${dialect.isAmong(trimmedEvents.id, ids)}`,
+  const records = arrived.map(({ kind, recordId: id }) => ({ kind, id }));
+  const rows = await query<{ id: string; kind: Kind | null }>(
+    sql`SELECT id, NULL AS kind FROM events WHERE ${dialect.isAmong(events.id, ids)}
+      UNION ALL SELECT id, NULL FROM trimmed_events WHERE ${dialect.isAmong(trimmedEvents.id, ids)}
+      UNION ALL SELECT s.id, s.kind FROM ${dialect.given(['kind', 'id'], records)} CROSS JOIN record_state AS s
+        WHERE s.kind = given.kind AND s.id = given.id AND s.unverified_since IS NULL`,
   );
-  return known.map(({ id }) => id);
+  return {
+    ids: new Set(rows.flatMap(({ id, kind }) => (kind === null ? id : []))),
+    verified: new Set(rows.flatMap(({ id, kind }) => (kind === null ? [] : keyOf(kind, id)))),
+  };
 }
 
 function rowOf(event: IncomingEvent & { seq: number }, receivedAt: string) {

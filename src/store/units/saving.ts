@@ -154,8 +154,14 @@ const DIRTY = inserting(
     missing_since = NULL, missing_number = NULL, proven = false`,
 );
 
-/** Marks records dirty: there is a reason to read them. */
-export function markDirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, timing: DirtyTiming): void {
+/** Marks records dirty: there is a reason to read them. `verified`: the keys of those that may be verified; null: all may be. */
+export function markDirty(
+  unit: Unit,
+  dirtied: readonly Dirtied[],
+  now: Now,
+  timing: DirtyTiming,
+  verified: ReadonlySet<string> | null = null,
+): void {
   const latest = new Map<string, Dirtied>();
   for (const each of dirtied) {
     const key = keyOf(each.kind, each.id);
@@ -169,7 +175,8 @@ export function markDirty(unit: Unit, dirtied: readonly Dirtied[], now: Now, tim
       ...{ unverifiedSince, dueAt: now.steady + timing.settleMs },
     })),
   );
-  for (const [kind, marked] of Map.groupBy(latest.values(), (each) => each.kind)) {
+  const doubted = [...latest].flatMap(([key, each]) => (verified?.has(key) === false ? [] : each));
+  for (const [kind, marked] of Map.groupBy(doubted, (each) => each.kind)) {
     const table = TABLE_OF[kind];
     const ids = marked.map(({ id }) => id);
     const isVerified = sql`unverified_since IS NULL AND ${unit.dialect.isAmong(table.id, ids)}`;
