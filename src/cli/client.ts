@@ -48,13 +48,14 @@ export function commandClient(
     actor: string;
     needs: Needs;
     observe?: (request: ObservedRequest) => void;
+    onPageSize?: (size: number) => Promise<unknown>;
     /** Does not audit 401 and 403 either: for commands that promise to write nothing. */
     silent?: true;
   },
 ): ComplianceClient {
   const settings = complianceSettings(config);
   const clock = systemClock();
-  const { actor, needs, observe, silent = false } = options;
+  const { actor, needs, observe, onPageSize, silent = false } = options;
   return createClient({
     settings,
     credentials: credentialsFor({
@@ -71,6 +72,7 @@ export function commandClient(
     pointers: config.idPointers,
     ...(silent ? {} : { refused: (refusal) => auditRefusal(cli, actor, refusal) }),
     ...(observe === undefined ? {} : { observe }),
+    ...(onPageSize === undefined ? {} : { onPageSize }),
   });
 }
 

@@ -2,7 +2,13 @@ import { idCandidatesIn } from '../../compliance/candidates.ts';
 import { COLLECTIONS, type ComplianceClient, lookForApi, type Page } from '../../compliance/client.ts';
 import { isNotTaken, UpstreamError, type UpstreamErrorKind } from '../../compliance/errors.ts';
 import type { ListedKind } from '../../compliance/kinds.ts';
-import { examinePaging, findingText, firstPageOf, type SeenPage } from '../../compliance/paging.ts';
+import {
+  examinePaging,
+  findingText,
+  firstPageOf,
+  type PagingSettings,
+  type SeenPage,
+} from '../../compliance/paging.ts';
 import {
   type IdPointers,
   type JsonObject,
@@ -128,21 +134,31 @@ async function readFirstPages(talk: Talk): Promise<void> {
   const settings = complianceSettings(config);
   // Only a person's sign-in is stored in the database. Nothing else needs a database yet.
   const store = settings.auth === 'oauth' ? await openForWriting(cli, config) : null;
+  let { pageSize } = settings.paging;
+  // The size that the service takes, also where the environment says otherwise.
+  const paging = () => ({ ...pagingOf(talk), pageSize });
   try {
     const client: ComplianceClient = commandClient(cli, config, store, {
       actor: 'setup',
       needs: 'read',
       silent: true,
+      onPageSize: async (size) => {
+        pageSize = size;
+        setFound(talk, 'COMPLIANCE_PAGE_SIZE', String(size));
+      },
     });
     const read: ReadPage = (kind, query) => client.listPage(kind, 0, { query, lane: 'person', signal });
+    // A page size that is refused is halved until it is taken.
+    const [first, call] = [firstPageOf(settings.paging), { lane: 'person', signal } as const];
     const [policies, vendors] = [
-      await readFirst(talk, read, 'policy'),
-      await readFirst(talk, read, 'vendor'),
+      await client.listPage('policy', first, call),
+      await client.listPage('vendor', first, call),
     ];
     // The longer list shows more.
-    await setPaging(talk, read, vendors.objects.length > policies.objects.length ? 'vendor' : 'policy');
+    const longer = vendors.objects.length > policies.objects.length ? 'vendor' : 'policy';
+    await setPaging(talk, read, longer, paging);
     for (const kind of ['policy', 'vendor'] as const) {
-      const { objects, meta } = await readFirst(talk, read, kind);
+      const { objects, meta } = await read(kind, pageQuery(paging(), firstPageOf(paging())));
       const inAll = meta.total === undefined ? '' : ` of ${meta.total}`;
       const name = sentenceCase(kindPlural(kind));
       asker.say(`${name}: the first page has ${count(objects.length, 'record')}${inAll}.`, 'good');
@@ -156,23 +172,10 @@ async function readFirstPages(talk: Talk): Promise<void> {
 
 const pagingOf = ({ draft }: Talk) => complianceSettings(draft.config()).paging;
 
-/** The first page. A page size that is refused is halved until it is taken, and kept. */
-async function readFirst(talk: Talk, read: ReadPage, kind: ListedKind): Promise<Page> {
-  const { pageParam, perPageParam, pageSize, ...rest } = pagingOf(talk);
-  const first = String(firstPageOf({ pageParam, perPageParam, pageSize, ...rest }));
-  let refusal: unknown = null;
-  for (let size = pageSize; size >= 1; size = Math.floor(size / 2)) {
-    try {
-      const page = await read(kind, { [pageParam]: first, [perPageParam]: String(size) });
-      if (size !== pageSize) setFound(talk, 'COMPLIANCE_PAGE_SIZE', String(size));
-      return page;
-    } catch (error) {
-      if (!(error instanceof UpstreamError && isNotTaken(error))) throw error;
-      refusal ??= error;
-    }
-  }
-  throw refusal;
-}
+const pageQuery = ({ pageParam, perPageParam, pageSize }: PagingSettings, page: number): Query => ({
+  [pageParam]: String(page),
+  [perPageParam]: String(pageSize),
+});
 
 /** Sets where the ids of a list's rows are, if no pointer finds them. */
 function setPointer(talk: Talk, kind: ListedKind, rows: readonly JsonObject[], present: IdPointers): void {
@@ -191,14 +194,17 @@ function setPointer(talk: Talk, kind: ListedKind, rows: readonly JsonObject[], p
 /** Each look can find one setting: the page's name, then its first number. */
 const LOOKS = 3;
 
-async function setPaging(talk: Talk, read: ReadPage, kind: ListedKind): Promise<void> {
+async function setPaging(
+  talk: Talk,
+  read: ReadPage,
+  kind: ListedKind,
+  pagingNow: () => PagingSettings,
+): Promise<void> {
   for (let look = 0; look < LOOKS; look += 1) {
-    const paging = pagingOf(talk);
-    const { pageParam, perPageParam, pageSize } = paging;
+    const paging = pagingNow();
     const seen = async (page: number, query: Query | null): Promise<SeenPage | null> => {
       try {
-        const own = { [pageParam]: String(page), [perPageParam]: String(pageSize) };
-        const { objects, meta, next } = await read(kind, query ?? own);
+        const { objects, meta, next } = await read(kind, query ?? pageQuery(paging, page));
         const idOf = (row: JsonObject) => recordIdIn(row, kind, talk.draft.config().idPointers);
         return { ids: objects.map((row) => idOf(row) ?? JSON.stringify(row)), meta, next };
       } catch (error) {
