@@ -99,7 +99,7 @@ export function createBackfill(options: BackfillOptions) {
   const nap = createNap(clock);
   let woken = false;
 
-  const forReads = { ...options, timing, pointers, guardPercent, signal, onApplied };
+  const forReads = { ...options, timing, pointers, guardPercent, signal };
   /** The credentials with which each kind was last noted as readable, so that not every read writes a note. */
   const noted = new Map<string, string>();
   const upstream = createUpstream({
@@ -127,15 +127,6 @@ export function createBackfill(options: BackfillOptions) {
   const { reserved } = fullSyncer;
   let looking: Promise<void> | null = null;
   const interrupted = new Map(options.interrupted.map(({ kind, pages }) => [kind, pages]));
-
-  /** A vendor that was gone, and that its own address shows again, may still be missing in its list: a full sync shows that. */
-  function onApplied(...[kind, applied, cause]: Parameters<Context['onApplied']>): void {
-    options.onApplied(kind, applied, cause);
-    const isBack = cause.cause === 'refetch' && applied.some(({ outcome }) => outcome === 'revived');
-    if (kind !== 'vendor' || !isBack) return;
-    planOf(kind).reasons.add('problem');
-    wake();
-  }
 
   function wake(): void {
     woken = true;

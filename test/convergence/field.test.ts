@@ -163,16 +163,6 @@ it.each<[string, object]>([
   ]);
 });
 
-it('a vendor that was removed, and whose own address shows it as ever, is a problem while its list hides it', async () => {
-  await startInSync();
-  const vendor = stage.upstream.records.find('vendors', 'ven-3')!;
-  stage.upstream.records.remove('vendors', 'ven-3');
-  answers((path) => (path.endsWith('/vendors/ven-3') ? { data: { ...vendor, inactive: 1 } } : null));
-  expect(await stage.tell('vendor.removed', 'vendors', vendor)).toBe(202);
-  expect((await problemOf('incomplete_list', 'vendor')).error).toContain('ven-3');
-  expect(stage.verdicts()['vendor']).not.toBe('in_sync');
-});
-
 it('a vendor that the list hides, and its own address shows, is a problem that a person can accept', async () => {
   await startInSync();
   stage.upstream.unlisted.add('ven-3');
