@@ -270,7 +270,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'one-proof',
-    tryFirst: 65,
+    tryFirst: 107,
     without: 'of several records that an event may be about the likeliest is taken',
     edits: [
       {
@@ -278,11 +278,16 @@ export const MUTANTS: readonly Mutant[] = [
         find: 'if (others.length > 0)',
         put: 'if (others.length > 99)',
       },
+      {
+        file: 'src/backfill/unknown-records.ts',
+        find: 'other.place <= one.place',
+        put: 'other.place < one.place',
+      },
     ],
   },
   {
     name: 'proof-by-reading',
-    tryFirst: 12,
+    tryFirst: 19,
     without: 'the likeliest value is taken for the id, and nobody is asked',
     edits: [
       {
@@ -294,7 +299,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unknown-404',
-    tryFirst: 10,
+    tryFirst: 156,
     without:
       'a 404 settles what an event named, whatever else stands in the event that may be an assessment’s id',
     edits: [
