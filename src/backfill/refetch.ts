@@ -209,7 +209,6 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     }
     try {
       const { object, read, agedMs = 0 } = await readOwn(request);
-      await store.endProblem({ reason: 'unreadable_answer', kind, recordId: id }, now());
       if (object === null) return await judgeMissing(request, read);
       const applied = (
         await apply(kind, [{ id, json: JSON.stringify(object) }], read, request.syncRunId)

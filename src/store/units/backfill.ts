@@ -95,6 +95,9 @@ export function createBackfillVerbs(database: Database) {
           noteRead(unit, kind, confirmed, read, nowIso, context.syncRunId);
           const verified = applied.filter((one) => one.verified).map((one) => one.id);
           await resolveRecords(unit, kind, verified, nowIso);
+          // Only an answer of its own address shows that it can be understood again.
+          if (read.isOfList !== true)
+            await resolveRecords(unit, kind, idsIn(objects), nowIso, ['unreadable_answer']);
           await dropPending(unit, kind, verified, nowIso);
           const named = objects.flatMap((object) => assessmentsIn(object, kind, context.pointers));
           await makeKnown(unit, 'risk_assessment', named, { wall: read.endedWall, steady: read.endedAt });
@@ -114,7 +117,7 @@ export function createBackfillVerbs(database: Database) {
       );
     },
 
-    /** Notes that a read of the record was answered 404. */
+    /** Notes that a read of the record was answered 404, which can be understood. */
     recordMissing(
       kind: Kind,
       id: string,
@@ -125,6 +128,7 @@ export function createBackfillVerbs(database: Database) {
       return database.transact(
         async (unit, [loaded, said]) => {
           const record = loaded.get(id)!;
+          await resolveRecords(unit, kind, [id], nowIso, ['unreadable_answer']);
           if (record.stored === null) return 'known';
           const { dirty, returned } = record.state;
           const isAsked = !returned && dirty > 0 && (await isAskedAbout(unit, kind, id, dirty));
@@ -214,6 +218,8 @@ export function createBackfillVerbs(database: Database) {
     },
   };
 }
+
+const idsIn = (objects: readonly ReadObject[]) => objects.map(({ id }) => id);
 
 /** The last processed event about each record, which may have come before the record had a row. */
 async function lastEvents(

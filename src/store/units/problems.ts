@@ -254,17 +254,18 @@ export async function endProblem(
 export const endAll = (unit: Unit, reasons: readonly ProblemReason[], nowIso: string) =>
   resolveWhere(unit, isOneOf(problems.reason, reasons), nowIso);
 
-/** Reads have verified these records, or they are proven gone, or a person says that there are none. */
+/** By default: reads have verified these records, or they are proven gone, or a person says that there are none. */
 export async function resolveRecords(
   unit: Unit,
   kind: Kind,
   ids: readonly string[],
   nowIso: string,
+  reasons: readonly ProblemReason[] = RESOLVED_BY_READ,
 ): Promise<void> {
   if (ids.length === 0) return;
   await resolveWhere(
     unit,
-    sql`kind = ${kind} AND ${unit.dialect.isAmong(problems.recordId, ids)} AND ${isOneOf(problems.reason, RESOLVED_BY_READ)}`,
+    sql`kind = ${kind} AND ${unit.dialect.isAmong(problems.recordId, ids)} AND ${isOneOf(problems.reason, reasons)}`,
     nowIso,
   );
 }

@@ -369,6 +369,7 @@ export function describeProblems(open: OpenEngine): void {
         expect(scene.toldOfProblems().sort()).toEqual([
           `resolved ${reason} vendor ven_0 after 2 s`,
           `resolved ${reason} vendor ven_1 after 2 s`,
+          'resolved unreadable_answer vendor ven_0 after 2 s',
         ]);
       })();
     });

@@ -218,16 +218,20 @@ export function describeStatus(open: OpenEngine): void {
         await fullSyncAll(scene);
         expect(await scene.openProblems()).toEqual(['unreadable_answer vendor ven_1']);
         expect((await status(scene, 'vendor')).verdict).toBe('action_required');
-        // By the list, or by its own address: the store cannot know.
-        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        // A row of the list says nothing of its own address.
+        const page = { ...scene.endRead(await scene.beginRead()), isOfList: true };
+        const cause = { cause: 'sync', causeId: '7' } as const;
+        const context = { cause, syncRunId: null, timing: TIMING, pointers: scene.rules().pointers };
+        await scene.store.applyReads('vendor', [{ id: 'ven_1', json: '{"id":"ven_1"}' }], page, context);
         expect((await status(scene, 'vendor')).verdict).toBe('action_required');
         await scene.store.openProblem({ ...problem, recordId: 'ven_2' }, 'a web page', scene.now());
         await scene.store.openProblem({ ...problem, recordId: 'ven_1' }, 'a web page', scene.now());
         expect(await scene.store.unreadableRecords('vendor', 9)).toEqual(['ven_2', 'ven_1']);
         expect(await scene.store.unreadableRecords('vendor', 1)).toEqual(['ven_2']);
         expect(await scene.store.unreadableRecords('risk_assessment', 9)).toEqual([]);
-        for (const recordId of ['ven_1', 'ven_2'])
-          await scene.store.endProblem({ ...problem, recordId }, scene.now());
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        expect(await scene.openProblems()).toEqual(['unreadable_answer vendor ven_2']);
+        await scene.missing('vendor', 'ven_2');
         await beat(scene);
         expect((await status(scene, 'vendor')).verdict).toBe('in_sync');
       }),
