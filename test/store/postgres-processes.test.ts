@@ -165,6 +165,7 @@ describe('several replicas over one database', () => {
     await rival.query(
       `INSERT INTO policies (id, name, data, first_seen_at, synced_at, cause) VALUES ('p3', 'x', '{}', now(), now(), 'test')`,
     );
+    await rival.query("INSERT INTO record_state (kind, id) VALUES ('policy', 'p3')");
     await rival.query('COMMIT');
     await rival.end();
     expect((await Promise.all(accepting)).flat()).toMatchObject([
@@ -200,7 +201,7 @@ describe('several replicas over one database', () => {
       await database.query('SELECT pg_stat_force_next_flush()');
       const [row] = await database.query(
         `SELECT sum(seq_scan)::int AS whole, sum(idx_scan)::int AS "byIndex" FROM pg_stat_user_tables
-         WHERE schemaname = 'public' AND relname IN ('events', 'trimmed_events', 'policies')`,
+         WHERE schemaname = 'public' AND relname IN ('events', 'trimmed_events', 'record_state', 'policies')`,
       );
       return { whole: Number(row?.['whole']), byIndex: Number(row?.['byIndex']) };
     };
