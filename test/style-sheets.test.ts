@@ -22,7 +22,7 @@ const PAGES = [
     what: 'the sandbox’s pages',
     folders: ['sandbox/page', 'sandbox/oauth'],
     style: SANDBOX,
-    computed: ['good', 'wait', 'bad'],
+    computed: [],
   },
 ];
 

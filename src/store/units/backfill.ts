@@ -126,9 +126,9 @@ export function createBackfillVerbs(database: Database) {
     ): Promise<MissingOutcome> {
       const nowIso = iso(read.endedWall);
       return database.transact(
-        async (unit, [loaded, said]) => {
+        async (unit, [loaded, said, unreadable]) => {
           const record = loaded.get(id)!;
-          await resolveRecords(unit, kind, [id], nowIso, ['unreadable_answer']);
+          await resolveRecords(unit, kind, unreadable, nowIso, ['unreadable_answer']);
           if (record.stored === null) return 'known';
           const { dirty, returned } = record.state;
           const isAsked = !returned && dirty > 0 && (await isAskedAbout(unit, kind, id, dirty));
@@ -138,7 +138,12 @@ export function createBackfillVerbs(database: Database) {
           saveRecords(unit, [record], [], nowIso);
           return decision.outcome;
         },
-        (first: Sql) => Promise.all([loadRecords(first, kind, [id]), saidOf(first, kind, [id], nowIso)]),
+        (first: Sql) =>
+          Promise.all([
+            loadRecords(first, kind, [id]),
+            saidOf(first, kind, [id], nowIso),
+            idsOf(first, sql`${unreadableOf(kind)} AND record_id = ${id}`),
+          ]),
         'later',
       );
     },
@@ -148,8 +153,7 @@ export function createBackfillVerbs(database: Database) {
       (kind: Kind, limit: number): Promise<string[]> =>
         idsOf(
           statements,
-          sql`SELECT record_id AS id FROM problems WHERE reason = 'unreadable_answer' AND kind = ${kind} AND record_id IS NOT NULL
-          AND resolved_at IS NULL ORDER BY number LIMIT ${limit}`,
+          sql`${unreadableOf(kind)} AND record_id IS NOT NULL ORDER BY number LIMIT ${limit}`,
         ),
     ),
 
@@ -218,6 +222,9 @@ export function createBackfillVerbs(database: Database) {
     },
   };
 }
+
+const unreadableOf = (kind: Kind) =>
+  sql`SELECT record_id AS id FROM problems WHERE reason = 'unreadable_answer' AND kind = ${kind} AND resolved_at IS NULL`;
 
 const idsIn = (objects: readonly ReadObject[]) => objects.map(({ id }) => id);
 
