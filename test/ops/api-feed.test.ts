@@ -262,8 +262,10 @@ describe('the feed', () => {
     const { body } = await get(`/api/changes?after=${next}&wait=30`, listener({ listChanges }, clock));
     expect(body['items']).toMatchObject([{ record_id: 'new_1' }]);
     expect(waitedMs).toBeLessThan(15_000);
-    const present = await scene.store.feed();
-    const feed = async () => (looks < 4 ? present : { ...present, epoch: 'another' });
+    const feed = async () => {
+      const present = await scene.store.feed();
+      return looks < 4 ? present : { ...present, epoch: 'another' };
+    };
     const waited = get(`/api/changes?after=${body['next']}&wait=30`, listener({ listChanges, feed }));
     expect((await waited).status).toBe(410);
   });

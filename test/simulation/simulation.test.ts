@@ -27,17 +27,11 @@ describe('the mirror, whatever happens to it', () => {
       expect((await run(planOf(seed))).failure, `seed ${seed}`).toBeNull();
   }, 600_000);
 
-  // Beyond those above, and each once found a fault: a proof without a witness, a page older than a proof, an echo of an
-  // old death, a delete event on a lost path, a read put off for ever, a clock stepped between two processes, a search without
-  // an end, a garbled answer beside a good one, a deletion that was guessed, what a failed event refers to, a known record
-  // taken for another one on a lost path, a row of a list given up for an older read, a dirty mark
-  // taken back by one that had waited longer, a policy that no list had shown yet.
-  it.each([374, 539, 584, 587, 674, 1682, 1054, 3142, 3186, 3495, 4702, 7232, 9780, 9812, 10124])(
-    'keeps them with seed %i, which once broke one',
-    async (seed) => {
-      expect((await run(planOf(seed))).failure).toBeNull();
-    },
-  );
+  // Each once found a fault, beyond those above: a proof without a witness, a clock stepped between two processes, a search without an
+  // end, a row of a list given up for an older read, a policy that no list had shown yet. The nightly run plays them all.
+  it.each([374, 674, 1682, 7232, 9812])('keeps them with seed %i, which once broke one', async (seed) => {
+    expect((await run(planOf(seed))).failure).toBeNull();
+  });
 
   it('does the same thing again for the same seed, and another for another', async () => {
     const seeds = [3, 145];
