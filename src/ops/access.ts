@@ -180,6 +180,12 @@ export function pathHere(next: string | null): string {
   return url?.origin === here && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/';
 }
 
+/** The page of this site from which a form was sent. */
+export function cameFrom(c: OpsHandlerContext): string {
+  const { pathname = '/', search = '' } = URL.parse(c.req.header('referer') ?? '') ?? {};
+  return pathHere(`${pathname}${search}`);
+}
+
 /** The fields of a posted form. Any other body has none that we know, and is no error of ours. */
 export async function formFields(c: OpsHandlerContext): Promise<URLSearchParams> {
   return new URLSearchParams(await c.req.text());

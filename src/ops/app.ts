@@ -15,6 +15,7 @@ import { cached, inTime } from './cached.ts';
 import type { OpsContext } from './context.ts';
 import { notCached, ownHosts, securityHeaders } from './headers.ts';
 import { createPages } from './pages/app.tsx';
+import { pageForms } from './pages/forms.ts';
 import { problemPages, script, styleSheet } from './pages/layout.tsx';
 import { createSignIn } from './pages/sign-in.tsx';
 import { scrape } from './prometheus.ts';
@@ -83,6 +84,7 @@ export function createOps(
     await next();
     if (c.req.method === 'POST') snapshots.forget();
   });
+  app.use('/api/*', pageForms(context));
   app.openapi(routes.metrics, async (c) => {
     const { metrics } = context;
     // The facts of this process cost nothing, so they are newer than the snapshot.
@@ -96,7 +98,7 @@ export function createOps(
       200,
     );
   });
-  app.route('/', createPages(context, { operations, snapshots }));
+  app.route('/', createPages(context, snapshots));
   app.route('/', createApi(context, { operations, snapshots }));
 
   // Not Hono's `notFound` hook: that does not run when this app is mounted on the receiver's listener.

@@ -150,7 +150,7 @@ test('what a reader posts is refused', async () => {
   expect(await page.getByRole('button', { name: /Retry|Dismiss/ }).count()).toBe(0);
   await page.evaluate(`(() => {
     const form = document.querySelector('form[action="/sign-out"]');
-    form.action = '/actions/pause';
+    form.action = '/api/pause';
     form.submit();
   })()`);
   await page.getByRole('heading', { name: 'This token may only read.' }).waitFor();

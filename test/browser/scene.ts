@@ -79,7 +79,7 @@ export async function fillDay(h: Harness): Promise<{ synced: number; quarantined
   await reject(h);
   await h.store.audit({ actor: 'olga', action: 'sign_in', outcome: 'ok', target: '127.0.0.1' }, h.now());
   await h.store.audit(
-    { actor: 'rita', action: 'change', outcome: 'forbidden', target: '/actions/pause' },
+    { actor: 'rita', action: 'change', outcome: 'forbidden', target: '/api/pause' },
     h.now(),
   );
   await h.store.audit({ actor: 'service', action: 'token_refresh', outcome: 'ok', target: 'oauth' }, h.now());

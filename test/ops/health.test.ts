@@ -87,7 +87,7 @@ describe('metrics', () => {
     await h.app.request('/metrics', { headers: bearer(READ) });
     await h.store.endProblem(silence, h.now());
     // Any change here makes the next reading a fresh one.
-    await h.app.request('/actions/resume', { method: 'POST', headers: bearer(OPERATE) });
+    await h.app.request('/api/resume', { method: 'POST', headers: bearer(OPERATE) });
     const text = await (await h.app.request('/metrics', { headers: bearer(READ) })).text();
     expect(text).not.toContain('problems_open{reason="silence"}');
   });

@@ -18,11 +18,12 @@ const page = async (path: string, token = OPERATE, cookie = '') => {
   const response = await h.app.request(path, { headers: { ...bearer(token), ...HTML, cookie } });
   return { status: response.status, text: await response.text(), type: response.headers.get('content-type') };
 };
-const post = (path: string, fields: [string, string][]) =>
+/** As a form of the page `from` posts. */
+const post = (path: string, body: object = {}, from = '/') =>
   h.app.request(path, {
     method: 'POST',
-    headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams(fields),
+    headers: { ...bearer(OPERATE), ...HTML, referer: `http://localhost${from}` },
+    body: new URLSearchParams({ body: JSON.stringify(body) }),
   });
 /** Where a form leads, and what it leaves for the page there. */
 const ledTo = (response: Response) => {
@@ -42,9 +43,6 @@ async function kill(...ids: string[]): Promise<void> {
 
 const HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
 
-const VERBS = '/actions/delivery';
-const named = (id: string): [string, string][] => [['id', id]];
-
 describe('the deliveries', () => {
   test('are paged by key, and a filter stays over the pages', async () => {
     await kill(...Array.from({ length: PAGE_ROWS + 1 }, (_, n) => `evt_${n}`));
@@ -60,9 +58,8 @@ describe('the deliveries', () => {
 
   test('are retried or dismissed each, and that one could not be is told', async () => {
     await kill('a', 'c');
-    const back = '/deliveries/a';
-    const press = (id: string, verb: string) => post(VERBS, [...named(id), ['do', verb], ['back', back]]);
-    expect(ledTo(await press('a', 'retry'))).toEqual([back, 'retried.1']);
+    const press = (id: string, verb: string) => post(`/api/deliveries/${id}/${verb}`, {}, '/deliveries/a');
+    expect(ledTo(await press('a', 'retry'))).toEqual(['/deliveries/a', 'processed.0']);
     expect((await press('gone', 'retry')).status).toBe(404);
     await press('c', 'dismiss');
     expect(await Promise.all(['a', 'c'].map(async (id) => (await h.store.showDelivery(id))!.state))).toEqual([
@@ -107,7 +104,7 @@ describe('the page of a delivery', () => {
     const body = nameless.body.replace('policyId', 'nothing');
     await h.store.accept({ events: [{ ...nameless, body }], unusable: [] }, h.now(), { settleMs: 1 });
     const told = async (verb: string) => {
-      await post(VERBS, [...named('nameless'), ['do', verb]]);
+      await post(`/api/deliveries/nameless/${verb}`);
       return (await page('/deliveries/nameless')).text;
     };
     await kill('fine');
@@ -117,7 +114,7 @@ describe('the page of a delivery', () => {
 
   test('shows what its event changed, field by field, and how far the record is verified', async () => {
     await kill('e1');
-    await post(VERBS, [...named('e1'), ['do', 'retry']]);
+    await post('/api/deliveries/e1/retry');
     const open = (await page('/deliveries/e1')).text;
     for (const part of [
       '>name</th>',
@@ -138,24 +135,17 @@ describe('the page of a delivery', () => {
     const binary = (await page('/deliveries/rejection:2')).text;
     expect(binary).toContain('It is not UTF-8.');
     expect(binary).toMatch(/0000 {2}ff 00 41 +··A/);
-    expect(binary).toContain('value="retry"');
-    const dismiss = (more = {}) =>
-      h.app.request(VERBS, {
-        method: 'POST',
-        headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded', ...more },
-        body: new URLSearchParams({ id: 'rejection:2', do: 'dismiss' }),
-      });
-    expect(ledTo(await dismiss())).toEqual(['/deliveries', 'dismissed.1']);
-    const referer = 'http://localhost/deliveries/rejection:2?x=1';
-    const again = await dismiss({ ...HTML, referer });
+    const action = '/api/deliveries/rejection%3A2/dismiss';
+    expect(binary).toContain(`formaction="${action}"`);
+    const dismiss = (from: string) => post(action, {}, from);
+    expect(ledTo(await dismiss('/deliveries'))).toEqual(['/deliveries', 'dismissed.0']);
+    const again = await dismiss('/deliveries/rejection:2?x=1');
     expect(again.status).toBe(409);
     const why = await again.text();
     expect(why).toContain('It is dismissed.');
     expect(why).toContain('<a href="/deliveries/rejection:2?x=1">Back</a>');
-    expect(await (await dismiss({ ...HTML, referer: 'http://a//evil.example/' })).text()).toContain(
-      '<a href="/">Back</a>',
-    );
-    expect((await page('/deliveries/rejection:2')).text).not.toContain('/actions/');
+    expect(await (await dismiss('//evil.example/')).text()).toContain('<a href="/">Back</a>');
+    expect((await page('/deliveries/rejection:2')).text).not.toContain('action="/api/');
     expect((await page('/deliveries?outcome=quarantined')).text).toContain('quarantined, dismissed');
   });
 
@@ -190,13 +180,11 @@ describe('the records', () => {
     expect(text).toContain('>data.owner</th>');
     expect(text).not.toContain('>data.name</th>');
     expect(text).not.toMatch(/<img|<script>/);
-    expect(text).toContain('action="/actions/refetch"');
-    expect((await page('/records/vendor/v1', READ)).text).not.toContain('/actions/');
-    const asked = await post('/actions/refetch', [
-      ['kind', 'vendor'],
-      ['id', 'v1'],
-    ]);
-    expect(ledTo(asked)).toEqual(['/records/vendor/v1', 'refetched.1']);
+    expect(text).toContain('action="/api/syncs"');
+    expect((await page('/records/vendor/v1', READ)).text).not.toContain('action="/api/');
+    const body = /name="body" value="([^"]+)"/.exec(text)![1]!.replaceAll('&quot;', '"');
+    const asked = await post('/api/syncs', JSON.parse(body), '/records/vendor/v1');
+    expect(ledTo(asked)).toEqual(['/records/vendor/v1', 'queued.1']);
     expect(h.asked).toEqual(['refetch vendor v1']);
   });
 
@@ -276,16 +264,13 @@ describe('the problems on the overview', () => {
     const [silence, restored] = await h.store.list('problems', { limit: 2 });
     expect(await buttons(OPERATE)).toEqual([restored!.id, silence!.id]);
     expect(await buttons(READ)).toEqual([]);
-    const fields = (digest: string): [string, string][] => [
-      ['id', String(restored!.id)],
-      ['digest', digest],
-    ];
-    expect((await post('/actions/resolve', fields('of-another-page'))).status).toBe(409);
-    const answer = await post('/actions/resolve', fields(restored!.digest));
-    expect([answer.status, ...ledTo(answer)]).toEqual([303, '/', 'resolved.1']);
-    const { text } = await page('/', OPERATE, 'compliance-mirror-notice=resolved.1');
-    expect(text).toContain('The problem is resolved.');
-    expect((await post('/actions/resolve', fields(restored!.digest))).status).toBe(409);
+    const resolve = (digest: string) => post(`/api/problems/${restored!.id}/resolve`, { digest });
+    expect((await resolve('of-another-page')).status).toBe(409);
+    const answer = await resolve(restored!.digest);
+    expect([answer.status, ...ledTo(answer)]).toEqual([303, '/', 'resolved.0']);
+    const { text } = await page('/', OPERATE, 'compliance-mirror-notice=resolved.0');
+    expect(text).toContain('The problem is resolved.<');
+    expect((await resolve(restored!.digest)).status).toBe(409);
     expect(await buttons(OPERATE)).toEqual([silence!.id]);
   });
 
@@ -294,8 +279,12 @@ describe('the problems on the overview', () => {
     const [unknown] = await h.store.list('problems', { limit: 1 });
     expect((await page('/', OPERATE)).text).toContain(`id="find-${unknown!.id}"`);
     expect((await page('/', READ)).text).not.toContain('id="find-');
-    const press = () => post('/actions/find', [['id', String(unknown!.id)]]);
-    expect((await press()).status).toBe(409);
+    const press = () => post(`/api/problems/${unknown!.id}/resolve`, { find: true });
+    const without = await press();
+    expect([without.status, await without.text()]).toEqual([
+      409,
+      expect.stringContaining('No place was proven.'),
+    ]);
     h.proven.path = 'assessment.ref';
     const answer = await press();
     expect([answer.status, ...ledTo(answer)]).toEqual([303, '/', 'found.2']);
@@ -314,12 +303,9 @@ describe('the problems on the overview', () => {
 });
 
 test('full syncs are requested by kind, or of all', async () => {
-  const asked = await post('/actions/sync', [
-    ['kind', 'vendor'],
-    ['back', '/syncs'],
-  ]);
-  expect(ledTo(asked)).toEqual(['/syncs', 'requested.1']);
-  await post('/actions/sync', []);
+  const asked = await post('/api/syncs', { kinds: ['vendor'] }, '/syncs');
+  expect(ledTo(asked)).toEqual(['/syncs', 'queued.0']);
+  await post('/api/syncs');
   expect(h.asked).toEqual(['sync vendor operator:olga', 'sync policy,risk_assessment,vendor operator:olga']);
 });
 
@@ -334,7 +320,7 @@ test('a person gets a problem as a page, a program as JSON, and both the same wo
 });
 
 test('what a page says was done is words of ours, said once, whatever stands in the cookie', async () => {
-  for (const told of ['<b>', 'retried.x', 'constructor.1', 'retried', 'retried.1.1', 'hacked']) {
+  for (const told of ['<b>', 'accepted.x', 'constructor.1', 'accepted', 'accepted.1.1', 'hacked']) {
     const { status, text } = await page('/audit', OPERATE, `compliance-mirror-notice=${told}`);
     expect(status).toBe(200);
     expect(text).not.toContain('class="notice"');

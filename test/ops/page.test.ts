@@ -70,7 +70,7 @@ test('until the first delivery is in, the page says what is left to do', async (
   expect(before).toContain('compliance-mirror setup');
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
   // Of the page as it is now, and not of a second ago.
-  await h.app.request('/actions/resume', { method: 'POST', headers: bearer(OPERATE) });
+  await h.app.request('/api/resume', { method: 'POST', headers: bearer(OPERATE) });
   const html = await page();
   expect(html).not.toContain('No delivery has arrived yet');
 });
@@ -103,28 +103,27 @@ test('pending deletions lead to where their ids can be seen, and only those are 
   const pending = await shown(OPERATE);
   for (const each of ['v1', 'v2', 'v3']) expect(pending).toContain(`<code>${each}</code>`);
   expect(pending).not.toContain('<code>v9</code>');
-  expect(pending).toMatch(/<input type="checkbox" name="sure" value="yes" required/);
+  expect(pending).toMatch(/<input type="checkbox" required/);
   expect(pending).toContain('They are gone: approve the deletion of 3 vendors');
   expect(pending).toContain('Keep 3 vendors');
   expect(await shown(READ)).not.toContain('type="checkbox"');
-  const digest = /name="digest" value="([^"]+)"/.exec(pending)![1]!;
+  const body = /name="body" value="([^"]+)"/.exec(pending)![1]!.replaceAll('&quot;', '"');
 
-  const decide = (fields: Record<string, string>) =>
-    h.app.request('/actions/decide', {
+  const decide = (how: 'approve' | 'keep', text = body) =>
+    h.app.request(`/api/problems/${id}/${how}`, {
       method: 'POST',
-      headers: { ...bearer(OPERATE), 'content-type': 'application/x-www-form-urlencoded' },
-      body: new URLSearchParams(fields),
+      headers: { ...bearer(OPERATE), accept: 'text/html', referer: `http://localhost${where}` },
+      body: new URLSearchParams({ body: text }),
     });
-  const all = { sure: 'yes', do: 'approve', id: String(id), digest };
-  expect((await decide({ ...all, sure: '' })).status).toBe(400);
-  expect((await decide({ ...all, do: 'wait' })).status).toBe(400);
-  expect((await decide({ ...all, digest: 'of another page' })).status).toBe(409);
+  for (const how of ['approve', 'keep'] as const)
+    expect(pending).toContain(`formaction="/api/problems/${id}/${how}"`);
+  expect((await decide('approve', '{"digest":"of another page"}')).status).toBe(409);
   expect(h.asked).toEqual([]);
-  const done = await decide(all);
+  const done = await decide('approve');
   expect([done.status, done.headers.get('location')]).toEqual([303, where]);
   expect(h.asked).toEqual([`sync vendor approval:${id}+operator:olga`]);
   expect(await shown(OPERATE)).toMatch(/The approval lasts until <time datetime="/);
-  expect((await decide({ ...all, do: 'keep' })).status).toBe(303);
+  expect((await decide('keep')).status).toBe(303);
   expect(await shown(OPERATE)).toContain('No matching vendors.');
 });
 
@@ -164,7 +163,7 @@ test('a pause that the service asked for is said, with its end', async () => {
 test('figures follow the store at once after a change made here', async () => {
   expect(await page()).not.toContain('event waits');
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
-  await h.app.request('/actions/pause', { method: 'POST', headers: bearer(OPERATE) });
+  await h.app.request('/api/pause', { method: 'POST', headers: bearer(OPERATE) });
   expect(await page()).toContain('The mirror is paused');
   expect(await page()).toContain('1 event waits, the oldest since');
 });
@@ -185,5 +184,5 @@ test('without credentials the page offers no full sync and says what it cannot k
   h.live.upstream = { ...h.live.upstream, configured: false, origin: null };
   const html = await page();
   expect(html).toContain('cannot check it');
-  expect(html).not.toContain('/actions/sync');
+  expect(html).not.toContain('/api/syncs');
 });

@@ -89,14 +89,14 @@ describe('an operator who signed in at one replica', () => {
   it('is signed in at every one', async () => {
     const [a, , c] = each();
     const cookie = await signedIn(a);
-    expect((await browse(c, '/actions/pause', cookie, {})).status).toBe(303);
+    expect((await browse(c, '/api/pause', cookie, {})).status).toBe(303);
     for (const replica of each()) {
       await eventually(`${replica.name} to pause`, async () => {
         const status = await replica.get<{ problems: { reason: string }[] }>('/api/status');
         return status.problems.some(({ reason }) => reason === 'paused');
       });
     }
-    expect((await browse(a, '/actions/resume', cookie, {})).status).toBe(303);
+    expect((await browse(a, '/api/resume', cookie, {})).status).toBe(303);
   });
 
   it('is signed out of every one at once, and of none by another who signs out', async () => {
@@ -105,7 +105,7 @@ describe('an operator who signed in at one replica', () => {
     expect((await browse(b, '/sign-out', mine, {})).status).toBe(303);
     for (const replica of each()) {
       expect((await browse(replica, '/', mine)).headers.get('location')).toBe('/sign-in');
-      expect((await browse(replica, '/actions/pause', mine, {})).status).toBe(401);
+      expect((await browse(replica, '/api/pause', mine, {})).status).toBe(401);
       expect((await browse(replica, '/', another)).status).toBe(200);
     }
   });

@@ -1,13 +1,12 @@
 import { Hono } from 'hono';
 import { KINDS } from '../../compliance/kinds.ts';
 import { acceptsPage, type OpsEnv, type OpsHandlerContext } from '../access.ts';
-import type { Operations } from '../api/changes.ts';
 import type { OpsContext } from '../context.ts';
 import type { Snapshots } from '../status.ts';
 import { auditList } from './audit.tsx';
 import { deliveriesList } from './deliveries.tsx';
 import { deliveryPage } from './delivery-page.tsx';
-import { createForms, takeOutcome } from './forms.ts';
+import { takeNotice } from './forms.ts';
 import { type Content, Frame, page } from './layout.tsx';
 import { listPage } from './list-page.tsx';
 import { overview } from './overview.tsx';
@@ -18,21 +17,18 @@ import { syncPage } from './sync-page.tsx';
 import { syncsList } from './syncs.tsx';
 
 /**
- * The addresses of the pages and of their forms. A page is a function from a request to its content; this file makes the
+ * The addresses of the pages. A page is a function from a request to its content; this file makes the
  * answer. Every request here is already authenticated.
  */
-export function createPages(
-  context: OpsContext,
-  { operations, snapshots }: { operations: Operations; snapshots: Snapshots },
-): Hono<OpsEnv> {
+export function createPages(context: OpsContext, snapshots: Snapshots): Hono<OpsEnv> {
   const pages = new Hono<OpsEnv>();
 
   const visit = async (c: OpsHandlerContext): Promise<Visit> => {
     const { status } = await snapshots.current();
     const waiting = status.problems.filter(({ needs }) => needs === 'you').length;
     // The script of an open page, which asks without accepting a page, must not take what is meant for the next one.
-    const outcome = acceptsPage(c) ? takeOutcome(c, context.publicUrl) : null;
-    return { identity: c.get('identity'), now: context.clock.wall(), outcome, waiting };
+    const notice = acceptsPage(c) ? takeNotice(c, context.publicUrl) : null;
+    return { identity: c.get('identity'), now: context.clock.wall(), notice, waiting };
   };
 
   const addPage = (path: string, contentOf: (c: OpsHandlerContext) => Promise<Content>) =>
@@ -52,6 +48,5 @@ export function createPages(
   addPage('/syncs/:id', (c) => syncPage(context, c));
   addPage('/audit', listPage(auditList(context)));
 
-  for (const [path, form] of createForms(context, operations)) pages.post(path, form);
   return pages;
 }

@@ -5,23 +5,19 @@ import { useVisit } from './pieces.tsx';
 export const mayOperate = () => useVisit().identity?.role === 'operate';
 
 interface Form {
-  action: string;
+  /** A route of the API. Default: the routes of its buttons. */
+  action?: string;
   className?: string;
-  /** Its hidden fields. */
-  fields?: Readonly<Record<string, string | number>>;
+  /** What a program would send there. */
+  body?: object;
 }
 
 /** Every change is a form, so that it works without scripts. Shown only to readers who may change something. */
-export function ActionForm(form: PropsWithChildren<Form>) {
-  return mayOperate() ? <PostForm {...form} /> : null;
-}
-
-export function PostForm({ action, className, fields, children }: PropsWithChildren<Form>) {
+export function ActionForm({ action, className, body, children }: PropsWithChildren<Form>) {
+  if (!mayOperate()) return null;
   return (
     <form method="post" action={action} class={className}>
-      {Object.entries(fields ?? {}).map(([name, value]) => (
-        <input type="hidden" name={name} value={String(value)} />
-      ))}
+      {body === undefined ? null : <input type="hidden" name="body" value={JSON.stringify(body)} />}
       {children}
     </form>
   );
@@ -31,9 +27,11 @@ interface Press {
   id?: string | undefined;
   /** It is the button that the page recommends. */
   first?: boolean | undefined;
-  /** The field that it sends, where a form has several buttons. */
-  name?: string | undefined;
-  value?: string | undefined;
+  /** The route that it posts to, where a form has several buttons. */
+  formaction?: string;
+  /** The body that it sends. */
+  name?: 'body';
+  value?: string;
 }
 
 export function Button({ first, children, ...press }: PropsWithChildren<Press>) {

@@ -95,11 +95,11 @@ function Verbs({ id, outcome, state, dismissed_at }: ShownDelivery) {
   const isWaiting = outcome === 'quarantined' && dismissed_at === null;
   if (state !== 'failed' && !isWaiting) return null;
   return (
-    <ActionForm action="/actions/delivery" className="actions" fields={{ id, back: deliveryHref(id) }}>
-      <Button id="retry" name="do" value="retry">
+    <ActionForm className="actions">
+      <Button id="retry" formaction={`/api${deliveryHref(id)}/retry`}>
         Retry
       </Button>
-      <Button id="dismiss" name="do" value="dismiss">
+      <Button id="dismiss" formaction={`/api${deliveryHref(id)}/dismiss`}>
         Dismiss
       </Button>
       {isWaiting ? (

@@ -2,11 +2,9 @@ import { hash } from 'node:crypto';
 import type { MiddlewareHandler } from 'hono';
 import type { Child, PropsWithChildren } from 'hono/jsx';
 import { PROBLEM_CONTENT_TYPE } from '../../platform/problem.ts';
-import { acceptsPage, type OpsEnv, pathHere, signInPath } from '../access.ts';
+import { acceptsPage, cameFrom, type OpsEnv, signInPath } from '../access.ts';
 import type { OpsContext } from '../context.ts';
 import { figure } from '../words.ts';
-import { PostForm } from './controls.tsx';
-import { noticeOf } from './forms.ts';
 import { useVisit, type Visit, VisitContext } from './pieces.tsx';
 import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';
@@ -81,7 +79,7 @@ function Pages({ current }: Pick<Content, 'current'>) {
 
 /** A page as a whole. */
 export function Frame({ title, heading = title, note = null, current, again = null, body }: Content) {
-  const { identity, now, outcome } = useVisit();
+  const { identity, now, notice } = useVisit();
   return (
     <Layout title={title}>
       <a class="hidden skip" href="#main">
@@ -105,11 +103,11 @@ export function Frame({ title, heading = title, note = null, current, again = nu
             </span>
           )}
           {identity?.isSession !== true ? null : (
-            <PostForm action="/sign-out">
+            <form method="post" action="/sign-out">
               <button class="plain" type="submit">
                 Sign out
               </button>
-            </PostForm>
+            </form>
           )}
         </header>
         <Pages current={current} />
@@ -120,9 +118,9 @@ export function Frame({ title, heading = title, note = null, current, again = nu
               {note === null ? null : <p class="lead">{note}</p>}
             </header>
           )}
-          {outcome === null ? null : (
+          {notice === null ? null : (
             <p class="notice" role="status">
-              {noticeOf(outcome)}
+              {notice}
             </p>
           )}
           {body}
@@ -159,7 +157,7 @@ export function problemPages({ clock }: OpsContext): MiddlewareHandler<OpsEnv> {
     await next();
     const { res } = c;
     if (res.headers.get('content-type') !== PROBLEM_CONTENT_TYPE) return;
-    if (!acceptsPage(c) || c.req.path.startsWith('/api/')) return;
+    if (!acceptsPage(c) || (c.req.method === 'GET' && c.req.path.startsWith('/api/'))) return;
     const problem = (await res.json()) as { title: string; detail?: string };
     // Without a token, only a form gets 401: for a page, the sign-in is shown instead.
     const hasEnded = res.status === 401 && c.req.header('authorization') === undefined;
@@ -169,15 +167,14 @@ export function problemPages({ clock }: OpsContext): MiddlewareHandler<OpsEnv> {
     };
     const { title, detail } = hasEnded ? ended : problem;
     const from = c.req.header('referer') ?? '/';
-    const { pathname = '/', search = '' } = URL.parse(from) ?? {};
     const way = hasEnded ? (
       <a href={signInPath(from)}>Sign in</a>
     ) : c.req.method === 'POST' ? (
-      <a href={pathHere(`${pathname}${search}`)}>Back</a>
+      <a href={cameFrom(c)}>Back</a>
     ) : (
       <a href="/">To the overview</a>
     );
-    const visit = { identity: c.get('identity') ?? null, now: clock.wall(), outcome: null, waiting: 0 };
+    const visit = { identity: c.get('identity') ?? null, now: clock.wall(), notice: null, waiting: 0 };
     const content = { title, note: detail, current: null, body: <p class="note">{way}</p> };
     const headers = new Headers(res.headers);
     headers.set('content-type', 'text/html; charset=utf-8');

@@ -54,17 +54,17 @@ function VerdictSection({ verdict, since, sentence, action, at, problems, servic
       </div>
       <div class="actions">
         {isPaused ? (
-          <ActionButton action="/actions/resume" id="resume" first>
+          <ActionButton action="/api/resume" id="resume" first>
             Resume
           </ActionButton>
         ) : (
           <>
             {service.events_only ? null : (
-              <ActionButton action="/actions/sync" id="sync">
+              <ActionButton action="/api/syncs" id="sync">
                 Full sync now
               </ActionButton>
             )}
-            <ActionButton action="/actions/pause" id="pause">
+            <ActionButton action="/api/pause" id="pause">
               Pause
             </ActionButton>
           </>

@@ -29,15 +29,15 @@ export async function pendingSection({ store, clock }: OpsContext, kind: Kind) {
         )}
       </p>
       {problem === undefined ? null : (
-        <ActionForm action="/actions/decide" className="approval" fields={{ id: problem.id, digest }}>
+        <ActionForm className="approval" body={{ digest }}>
           <label>
-            <input type="checkbox" name="sure" value="yes" required id="sure" />
+            <input type="checkbox" required id="sure" />
             <span>I have looked in the compliance service for the {records} below.</span>
           </label>
-          <Button id="approve" name="do" value="approve" first>
+          <Button id="approve" formaction={`/api/problems/${problem.id}/approve`} first>
             They are gone: approve the deletion of {records}
           </Button>
-          <Button id="keep" name="do" value="keep">
+          <Button id="keep" formaction={`/api/problems/${problem.id}/keep`}>
             Keep {records}
           </Button>
         </ActionForm>

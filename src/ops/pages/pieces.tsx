@@ -4,7 +4,6 @@ import type { ChangeReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
 import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import { age, kindNoun } from '../words.ts';
-import type { Outcome } from './forms.ts';
 import { deliveryHref, recordHref } from './query.ts';
 
 /** What every piece of a page may need. */
@@ -14,12 +13,12 @@ export interface Visit {
   /** Wall-clock milliseconds. */
   now: number;
   /** What a form just did; null: none was sent. */
-  outcome: Outcome | null;
+  notice: string | null;
   /** How many open problems need a person. */
   waiting: number;
 }
 
-export const VisitContext = createContext<Visit>({ identity: null, now: 0, outcome: null, waiting: 0 });
+export const VisitContext = createContext<Visit>({ identity: null, now: 0, notice: null, waiting: 0 });
 
 export const useVisit = () => useContext(VisitContext);
 

@@ -107,22 +107,22 @@ function Way({ problem }: { problem: Problem }) {
         </a>
       ) : null}
       {button === 'resume' ? (
-        <ActionButton action="/actions/resume" id="resume-here">
+        <ActionButton action="/api/resume" id="resume-here">
           Resume
         </ActionButton>
       ) : null}
       {button === 'sync' ? (
-        <ActionButton action="/actions/sync" fields={kind === null ? {} : { kind }} id={`sync-${id}`}>
+        <ActionButton action="/api/syncs" body={kind === null ? {} : { kinds: [kind] }} id={`sync-${id}`}>
           Full sync now
         </ActionButton>
       ) : null}
       {button === 'find' ? (
-        <ActionButton action="/actions/find" fields={{ id }} id={`find-${id}`}>
+        <ActionButton action={`/api/problems/${id}/resolve`} body={{ find: true }} id={`find-${id}`}>
           Ask the API for its record
         </ActionButton>
       ) : null}
       {isResolvable(problem) && (button === 'resolve' || needs === 'you') ? (
-        <ActionButton action="/actions/resolve" fields={{ id, digest }} id={`resolve-${id}`}>
+        <ActionButton action={`/api/problems/${id}/resolve`} body={{ digest }} id={`resolve-${id}`}>
           Resolve
         </ActionButton>
       ) : null}

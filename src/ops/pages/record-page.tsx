@@ -61,7 +61,7 @@ export async function recordPage(
       <>
         <Facts facts={about} />
         {facts().eventsOnly ? null : (
-          <ActionButton action="/actions/refetch" className="actions" fields={{ kind, id }}>
+          <ActionButton action="/api/syncs" className="actions" body={{ kind, ids: [id] }}>
             Fetch it again
           </ActionButton>
         )}

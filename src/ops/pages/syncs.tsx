@@ -38,9 +38,9 @@ const noneWords = (eventsOnly: boolean) =>
 /** Each button starts a full sync of its kind. */
 function Start() {
   return (
-    <ActionForm action="/actions/sync" className="actions" fields={{ back: '/syncs' }}>
+    <ActionForm action="/api/syncs" className="actions">
       {KINDS.map((kind) => (
-        <Button name="kind" value={kind}>
+        <Button name="body" value={JSON.stringify({ kinds: [kind] })}>
           Full sync of the {kindPlural(kind)}
         </Button>
       ))}

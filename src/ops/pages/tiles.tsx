@@ -147,7 +147,7 @@ export function ServiceTile({ service, database }: Status) {
         ])}
       />
       {service.notifies ? (
-        <ActionButton action="/actions/notify-test" id="notify-test">
+        <ActionButton action="/api/notify-test" id="notify-test">
           Test NOTIFY_URL
         </ActionButton>
       ) : null}
