@@ -20,11 +20,8 @@ const LONGEST_NAP_MS = 1_000;
 /** The planner rests at least this long, so that a record that is due again at once makes no busy loop. */
 const SHORTEST_NAP_MS = 20;
 
-/** An interrupted full sync that had read fewer pages than this begins again. */
-const PAGES_WORTH_RESUMING = 10;
-
 /** For the next full sync after one that did not end complete. */
-export const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
+const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
 
 /** The same after one that left deletions waiting for a person: it shows whether a passing fault only looked like deletions. */
 const WAITING_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 24 * 3_600_000 };
@@ -46,8 +43,6 @@ export interface BackfillOptions
   requestsPerMinute: number;
   /** 0: full syncs run at start and on demand only. */
   fullSyncMs: number;
-  /** The full syncs that the last process did not finish, and the pages that they had read. */
-  interrupted: readonly { kind: Kind; pages: number }[];
   /** The API gave no useful answer when the last process ended. */
   wasUnreachable?: boolean;
   /** Ids from RISK_IDS_FILE, and whether it says that it names all; read again before each full sync. */
@@ -126,7 +121,6 @@ export function createBackfill(options: BackfillOptions) {
   const fullSyncer = createFullSyncer({ ...context, refetch });
   const { reserved } = fullSyncer;
   let looking: Promise<void> | null = null;
-  const interrupted = new Map(options.interrupted.map(({ kind, pages }) => [kind, pages]));
 
   function wake(): void {
     woken = true;
@@ -159,18 +153,8 @@ export function createBackfill(options: BackfillOptions) {
     const settled = { ...now(), steady: now().steady - timing.settleMs };
     const named = kind === 'risk_assessment' ? await options.riskIds() : null;
     if (named !== null) await store.makeKnown(kind, named.ids, settled);
-    const read = interrupted.get(kind) ?? 0;
-    interrupted.delete(kind);
-    // With more pages than the list has, it was interrupted in a second list scan, and nothing can be skipped.
-    const isResumed =
-      read >= PAGES_WORTH_RESUMING && read < scanCost(await store.countKnown(kind), options.paging.pageSize);
     const listed = named?.isComplete ?? true;
-    const result = await fullSyncer.fullSync(kind, reason, { skip: isResumed ? read : 0, listed });
-    if (result.resumed) {
-      // Only a whole full sync shows which records are gone.
-      plan.reasons.add('resumed');
-      return;
-    }
+    const result = await fullSyncer.fullSync(kind, reason, listed);
     if (result.outcome === 'complete' || result.outcome === 'accepted') {
       plan.failures = 0;
       plan.pendingAgainAt = Number.POSITIVE_INFINITY;

@@ -22,19 +22,8 @@ const READS_AT_ONCE = 4;
 /** Ids taken from the database at a time. */
 const IDS_AT_ONCE = 100;
 
-/** A long full sync reports its progress this often. */
-const PROGRESS_EVERY_MS = 10_000;
-
-/** How fast a full sync goes, and how long it will still take. */
-interface Pace {
-  /** Null: nothing has been read yet, or the whole list has. */
-  recordsPerSecond: number | null;
-  /** Milliseconds. Null: the total is not known either. */
-  leftMs: number | null;
-}
-
 /** A running full sync, as people see it. */
-export interface RunningSyncRun extends SyncRunProgress, Pace {
+export interface RunningSyncRun extends SyncRunProgress {
   id: number;
   kind: Kind;
   reason: string;
@@ -47,8 +36,6 @@ interface Ending {
   error: string | null;
   /** What the list does not show, of an incomplete one: a person can accept it, as long as it stays. */
   stays?: string | undefined;
-  /** It began where an interrupted full sync had stopped, and reached the end of the list. A whole one must follow. */
-  resumed?: boolean;
 }
 
 export interface FullSyncResult extends Ending {
@@ -63,12 +50,8 @@ export interface FullSyncResult extends Ending {
 /** A full sync under way. */
 interface Running {
   /** Its counts are updated while the full sync runs. */
-  shown: Omit<RunningSyncRun, keyof Pace>;
+  shown: RunningSyncRun;
   lane: Lane;
-  /** Pages left out, because an interrupted full sync has read them. */
-  skip: number;
-  startedAt: number;
-  reportedAt: number;
   /** The counter when it began. */
   number: number;
   /** Events wait for which no record is known. */
@@ -92,10 +75,10 @@ const unread = (what: string | number, failed: number) =>
   `the list leaves out ${what} records, and ${failed} of these could not be read at their own addresses`;
 
 const COMPLETE: Ending = { outcome: 'complete', error: null };
-const incomplete = (error: string | null, more: Pick<Ending, 'stays' | 'resumed'> = {}): Ending => ({
+const incomplete = (error: string | null, stays?: string): Ending => ({
   outcome: 'incomplete',
   error,
-  ...more,
+  stays,
 });
 
 /** `settled`: the record is not shown, and nothing more can be learned about it now. */
@@ -106,7 +89,6 @@ type ScanOnce = (seenBefore: ReadonlySet<string>) => Promise<ListScan>;
 /** Who is told of full syncs and of deletions. */
 export interface FullSyncWatch {
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: Cause) => void;
-  onProgress: (fullSync: RunningSyncRun) => void;
   onFullSync: (result: FullSyncResult) => void;
 }
 
@@ -121,17 +103,13 @@ export function createFullSyncer(
   const totals = new Map<Kind, number>();
 
   /**
-   * Brings a whole kind into sync, without the first `skip` pages of its list. `listed`: the list, or what a person has named, holds all
-   * records that there are. Rejects only when the store fails.
+   * Brings a whole kind into sync. `listed`: the list, or what a person has named, holds all records that there are. Rejects only when the
+   * store fails.
    */
-  async function fullSync(
-    kind: Kind,
-    reason: string,
-    { skip, listed }: { skip: number; listed: boolean },
-  ): Promise<FullSyncResult> {
+  async function fullSync(kind: Kind, reason: string, listed: boolean): Promise<FullSyncResult> {
     const startedAt = clock.steady();
     const { id, ...begun } = await store.startSyncRun(kind, reason, momentOf(clock));
-    const counts = { pages: skip, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+    const counts = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
     // A full sync that verifies events does not wait behind other list scans.
     const lane = reason === 'events' ? 'live' : 'scan';
     const estimatedTotal = totals.get(kind) ?? null;
@@ -139,9 +117,6 @@ export function createFullSyncer(
       shown: { id, kind, reason, startedWall: clock.wall(), estimatedTotal, ...counts },
       ...begun,
       lane,
-      skip,
-      startedAt,
-      reportedAt: startedAt,
       differences: createDifferences(),
       agedMs: 0,
       unlisted: [],
@@ -183,14 +158,12 @@ export function createFullSyncer(
         syncRunId: run.shown.id,
         lane: run.lane,
         progress: run.shown,
-        skip: seenBefore.size === 0 ? run.skip : 0,
         onPage: (applied, total) => {
           run.differences.read(applied);
           // A living record that also differs has changed, and is looked at again after the consistency window.
           for (const { id, lacks, outcome, witness } of applied)
             if (lacks && (outcome === 'unchanged' || outcome === 'refused' || !witness)) lacking.add(id);
           run.shown.estimatedTotal = total ?? run.shown.estimatedTotal;
-          reportProgress(run);
         },
       });
       run.agedMs = Math.max(run.agedMs, scan.agedMs);
@@ -198,10 +171,7 @@ export function createFullSyncer(
       return scan;
     };
     const first = await scanWhole(scanOnce, { hasUnnamed: run.hasUnnamed, settledAfter });
-    if (!first.complete) {
-      const { error, stays, ended } = first;
-      return incomplete(error, { stays, resumed: run.skip > 0 && ended });
-    }
+    if (!first.complete) return incomplete(first.error, first.stays);
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
       await refetchUnreadable(kind, run);
@@ -220,9 +190,7 @@ export function createFullSyncer(
     await conclude(kind, run, null, [...lacking, ...absent]);
     if (run.unlisted.length > 0) {
       const error = `the list leaves out records that their own addresses still show: ${listed(run.unlisted)}`;
-      return failed === 0
-        ? incomplete(error, { stays: [...run.unlisted].sort().join(' ') })
-        : incomplete(error);
+      return incomplete(error, failed === 0 ? [...run.unlisted].sort().join(' ') : undefined);
     }
     return failed === 0 ? COMPLETE : incomplete(unread(absent.length, failed));
   }
@@ -289,7 +257,6 @@ export function createFullSyncer(
       missing.push(...read.missing);
       failed += read.failed;
       await store.progressSyncRun(shown.id, shown);
-      reportProgress(run);
     }
     if (missing.length > 0) {
       failed += await proveByReading(reading, missing);
@@ -415,46 +382,14 @@ export function createFullSyncer(
     run.differences.concluded(conclusion);
   }
 
-  function reportProgress(run: Running): void {
-    if (clock.steady() - run.reportedAt < PROGRESS_EVERY_MS) return;
-    run.reportedAt = clock.steady();
-    options.onProgress(withPace(run));
-  }
-
-  const withPace = ({ shown, skip, startedAt }: Running): RunningSyncRun => ({
-    ...shown,
-    ...paceOf(shown, skip, clock.steady() - startedAt),
-  });
-
   return {
     fullSync,
     /** Records that only full syncs read now. Each as `kind id`. */
     reserved: reserved as ReadonlySet<string>,
     /** In the order of `KINDS`. */
-    running: (): RunningSyncRun[] => KINDS.flatMap((kind) => running.get(kind) ?? []).map(withPace),
+    running: (): RunningSyncRun[] => KINDS.flatMap((kind) => running.get(kind)?.shown ?? []),
     /** How many records the kind's list holds; null: no complete list scan yet. */
     total: (kind: Kind): number | null => totals.get(kind) ?? null,
-  };
-}
-
-/**
- * Estimates from the speed so far, because the budget, the other lanes' share of it and the upstream's speed cannot be known ahead.
- * `skipped`: pages left out, which `pages` counts too. Pure.
- */
-export function paceOf(
-  { seen, pages, estimatedTotal }: Pick<RunningSyncRun, 'seen' | 'pages' | 'estimatedTotal'>,
-  skipped: number,
-  elapsedMs: number,
-): Pace {
-  const readBefore = skipped === 0 ? 0 : (seen / Math.max(1, pages - skipped)) * skipped;
-  const left = estimatedTotal === null ? null : estimatedTotal - seen - readBefore;
-  // More than the total is read if a full sync reads records by themselves, or the list again.
-  const isListRead = left !== null && left <= 0;
-  if (seen === 0 || elapsedMs <= 0 || isListRead) return { recordsPerSecond: null, leftMs: null };
-  const perMs = seen / elapsedMs;
-  return {
-    recordsPerSecond: perMs * 1000,
-    leftMs: left === null ? null : Math.round(left / perMs),
   };
 }
 

@@ -11,9 +11,6 @@ import type { Upstream } from './upstream.ts';
 /** When each of this many list scans has shown new records that no event announced, the full sync fails, so that people see it. */
 const SCANS_MAX = 5;
 
-/** Why a list scan without the first pages is never complete. */
-const RESUMED = 'resumed, so it proves no absence';
-
 /** Records saved in one commit, whatever the page size. Deliveries wait for it: about 20 ms if all records are new. */
 const SLICE = 500;
 
@@ -22,8 +19,6 @@ export interface ListScan {
   complete: boolean;
   /** Why not. */
   error: string | null;
-  /** The end of the list was reached, even if its first pages were left out. */
-  ended: boolean;
   /** The end was reached, and the list's total contradicts its rows: how many it does not show. Undefined: it does not. */
   stays: string | undefined;
   /** Nothing shows that the list moved while it was read: the total stayed the same, and no record was on two pages. */
@@ -58,8 +53,6 @@ interface ListScanRequest {
   /** Records that an earlier list scan of this full sync has counted. */
   seenBefore: ReadonlySet<string>;
   onPage: (applied: readonly Applied[], total: number | null) => void;
-  /** Pages to leave out, because an interrupted full sync has read them. Such a list scan is never complete. */
-  skip: number;
 }
 
 /** Reads a whole list, and brings the records of each page into sync. */
@@ -72,7 +65,6 @@ export function createListScan(options: Context & { upstream: Upstream }) {
     const scan: ListScan = {
       complete: false,
       error: null,
-      ended: false,
       stays: undefined,
       steady: true,
       mayLack: false,
@@ -116,10 +108,9 @@ export function createListScan(options: Context & { upstream: Upstream }) {
         count(progress, applied, scan.ids, request.seenBefore);
         request.onPage(applied, scan.total);
       }
-      scan.ended = true;
-      scan.error = request.skip > 0 ? RESUMED : contradiction(scan.total, scan.ids.size, scan.gone.size);
+      scan.error = contradiction(scan.total, scan.ids.size, scan.gone.size);
       scan.complete = scan.error === null;
-      if (!scan.complete && scan.error !== RESUMED) scan.stays = String(Number(scan.total) - scan.ids.size);
+      if (!scan.complete) scan.stays = String(Number(scan.total) - scan.ids.size);
       const isSuspect = showedUnannounced && scan.complete;
       scan.shortened = hasSeveralPages && (await isShortened(kind, scan.number, beganWall, isSuspect));
       scan.mayLack = showedUnannounced && (moved || scan.total === null || scan.shortened);

@@ -62,8 +62,6 @@ type Seen = Map<string, number | null>;
 export interface PagesRequest {
   kind: ListedKind;
   lane: Lane;
-  /** Pages to leave out from the front. */
-  skip: number;
   /** The counter when the scan began. */
   since: number;
 }
@@ -160,14 +158,14 @@ export function createPages(
     let opening: string | null = null;
     let total: number | null = null;
     let first: SeenPage | null = null;
-    let offset = request.skip * paging.pageSize;
+    let offset = 0;
     const seen: Seen = new Map();
     const clashes = new Map<string, string>();
     let wasEmpty = false;
     /** About the first row without a usable id. */
     let firstUnusable: string | null = null;
     let idBytes = 0;
-    const isAllSeen = () => request.skip === 0 && seen.size === total;
+    const isAllSeen = () => seen.size === total;
     const hold = (id: string): void => {
       if (seen.has(id)) return;
       seen.set(id, null);
@@ -186,8 +184,8 @@ export function createPages(
       return { number, asked };
     };
     try {
-      let next = ask(request.skip);
-      for (let page = request.skip; page < PAGES_MAX; page += 1) {
+      let next = ask(0);
+      for (let page = 0; page < PAGES_MAX; page += 1) {
         const { number, asked } = next;
         const { answer, read } = await asked;
         total = answer.meta.total ?? total;

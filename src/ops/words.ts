@@ -44,13 +44,6 @@ export function duration(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** Rounded to a tenth: no estimate here is more precise. */
-export function tenth(value: number): number;
-export function tenth(value: number | null): number | null;
-export function tenth(value: number | null): number | null {
-  return value === null ? null : Math.round(value * 10) / 10;
-}
-
 /** Bytes as people read them, in binary units. */
 export function bytes(value: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

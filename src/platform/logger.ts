@@ -20,8 +20,8 @@ export interface LoggerOptions {
 const ALLOWED_FIELDS: ReadonlySet<string> = new Set(
   [
     'stage kind record_id event_id type seq outcome reason cause cause_id error err stack attempts count bytes',
-    'duration_ms delay_ms left_ms version url host path setting target',
-    'sync_run_id pages seen total records_per_second budget_left inserted updated deleted unchanged',
+    'duration_ms delay_ms version url host path setting target',
+    'sync_run_id pages seen inserted updated deleted unchanged',
     'differences new deleted_upstream different repaired',
   ].flatMap((line) => line.split(' ')),
 );

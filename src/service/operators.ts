@@ -8,7 +8,6 @@ import { explained } from '../ops/problems.ts';
 import { sessionsInMemory } from '../ops/sessions.ts';
 import { createSnapshots } from '../ops/status.ts';
 import { loadOrCreateOpsToken, OPS_TOKEN_FILE, signInLink } from '../ops/tokens.ts';
-import { tenth } from '../ops/words.ts';
 import { momentOf } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
@@ -112,8 +111,6 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
       pages: run.pages,
       seen: run.seen,
       estimated_total: run.estimatedTotal,
-      records_per_second: tenth(run.recordsPerSecond),
-      seconds_left: run.leftMs === null ? null : tenth(run.leftMs / 1000),
       started_at: new Date(run.startedWall).toISOString(),
     })),
     upstream: upstreamFacts(running),

@@ -40,7 +40,7 @@ export async function createRepairs(
   const backfill = createWorkerBackfill({
     ...options,
     requestsPerMinute,
-    async create(over, from) {
+    async create(over, wasUnreachable) {
       const address = settings.baseUrl.href;
       const budget = await createRememberedBudget({ ...options, store: over, address, requestsPerMinute });
       // One that had to be found counts for this service and this setting only.
@@ -62,8 +62,8 @@ export async function createRepairs(
       });
       const own = createBackfill({
         ...options,
-        ...from,
         store: over,
+        wasUnreachable,
         client,
         access,
         requestsPerMinute,
@@ -72,7 +72,6 @@ export async function createRepairs(
         onApplied: telemetry.applied,
         onConcluded: telemetry.concluded,
         onFullSync: telemetry.synced,
-        onProgress: (fullSync) => telemetry.syncing(fullSync, budget.left().left),
       });
       const known = () => ({
         health: own.health(),

@@ -1,7 +1,6 @@
-import type { FullSyncResult, RunningSyncRun } from '../backfill/full-sync.ts';
+import type { FullSyncResult } from '../backfill/full-sync.ts';
 import type { ObservedRequest } from '../compliance/client.ts';
 import type { Kind } from '../compliance/kinds.ts';
-import { tenth } from '../ops/words.ts';
 import { stage } from '../platform/logger.ts';
 import type {
   Applied,
@@ -82,19 +81,18 @@ export function createTelemetry({
       const effects = { inserted, updated, deleted, unchanged };
       const level = outcome === 'complete' || outcome === 'interrupted' ? 'info' : 'warn';
       const line = {
-        ...ofSyncRun({ kind, id, reason, pages, seen }),
+        event_id: null,
+        kind,
+        record_id: null,
+        sync_run_id: id,
+        reason,
+        pages,
+        seen,
         outcome,
         error,
         duration_ms: durationMs,
       };
       backfill[level]({ ...line, ...effects, ...found, repaired }, 'sync');
-    },
-
-    /** `budget_left`: how many requests the budget still allows. */
-    syncing(run: RunningSyncRun, budget_left: number): void {
-      const pace = { records_per_second: tenth(run.recordsPerSecond), left_ms: run.leftMs };
-      const line = { ...ofSyncRun(run), outcome: 'running', duration_ms: null, total: run.estimatedTotal };
-      backfill.info({ ...line, ...pace, budget_left }, 'sync');
     },
 
     problemChanged({ problem, what: outcome, error, openForMs }: ProblemChange): void {
@@ -120,14 +118,4 @@ export function createTelemetry({
 
 function namesOf({ id, kind, recordId }: Pick<NamedEvent, 'id' | 'kind' | 'recordId'>) {
   return { event_id: id, kind, record_id: recordId };
-}
-
-function ofSyncRun({
-  kind,
-  id,
-  reason,
-  pages,
-  seen,
-}: Pick<RunningSyncRun, 'kind' | 'id' | 'reason' | 'pages' | 'seen'>) {
-  return { event_id: null, kind, record_id: null, sync_run_id: id, reason, pages, seen };
 }

@@ -51,11 +51,8 @@ export function createWorkerBackfill(options: {
   clock: Clock;
   requestsPerMinute: number;
   onError: (error: unknown) => void;
-  /** Makes what asks the API. `from`: the full syncs that the last worker did not finish, and what it knew of the API. */
-  create(
-    store: Verbs,
-    from: { interrupted: readonly { kind: Kind; pages: number }[]; wasUnreachable: boolean },
-  ): Promise<Working>;
+  /** Makes what asks the API. `wasUnreachable`: when the last worker ended. */
+  create(store: Verbs, wasUnreachable: boolean): Promise<Working>;
 }) {
   const { store, lease, clock, requestsPerMinute: limit } = options;
   const now = () => momentOf(clock);
@@ -74,10 +71,10 @@ export function createWorkerBackfill(options: {
   /** Reads the API for all processes while this one is the worker. */
   async function work({ lease, signal }: Held): Promise<void> {
     const own = lease === null ? store : underLease(store, lease, clock);
-    const interrupted = await own.interruptSyncRuns(now());
+    await own.interruptSyncRuns(now());
     const unreachable = { reason: 'unreachable', kind: null, recordId: null } as const;
     const wasUnreachable = (await store.openSince(unreachable)) !== null;
-    const made = await options.create(own, { interrupted, wasUnreachable });
+    const made = await options.create(own, wasUnreachable);
     const { backfill } = made;
     if (paused) backfill.pause();
     backfill.requestFullSync(KINDS, 'start');

@@ -38,7 +38,6 @@ async function mirror() {
       refetch,
       onApplied: () => undefined,
       onConcluded: () => undefined,
-      onProgress: () => undefined,
       onFullSync: () => undefined,
     });
   return { store, clock, syncerOver };
@@ -79,7 +78,7 @@ async function policiesOf() {
   const fullSync = async () => {
     await clock.sleep(60_000);
     readAt = [];
-    const { outcome, progress } = await syncer.fullSync('policy', 'test', { skip: 0, listed: true });
+    const { outcome, progress } = await syncer.fullSync('policy', 'test', true);
     return { outcome, deleted: progress.deleted, unread: lists.length, readAt };
   };
   return { lists, fullSync };
@@ -135,7 +134,7 @@ async function assessmentsOf(answers: (Awaited<ReturnType<Refetch>> | Error)[]) 
     if (answer instanceof Error) throw answer;
     return answer ?? { outcome: 'applied', applied };
   });
-  return await syncer.fullSync('risk_assessment', 'test', { skip: 0, listed: false });
+  return await syncer.fullSync('risk_assessment', 'test', false);
 }
 
 const FAILED = { outcome: 'failed', error: 'it answered 500' } as const;

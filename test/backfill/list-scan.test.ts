@@ -61,7 +61,6 @@ const requestOf = (syncRunId: number, progress: SyncRunProgress) => ({
   syncRunId,
   lane: 'scan' as const,
   progress,
-  skip: 0,
   seenBefore: new Set<string>(),
   onPage: () => undefined,
 });
@@ -216,7 +215,6 @@ const WHOLE: ListScan = {
   complete: true,
   error: null,
   stays: undefined,
-  ended: true,
   steady: true,
   mayLack: false,
   shortened: false,

@@ -15,9 +15,7 @@ interface Shown {
 /** How many records each page shows of a list that is read from a service with these answers to its first pages. */
 async function read(
   answers: readonly Shown[] | ((page: number) => Shown | undefined),
-  skip = 0,
   shown: number[] = [],
-  pageParam = 'page',
   { announced = [], idBytesMax }: { announced?: string[]; idBytesMax?: number } = {},
 ) {
   const answerTo = typeof answers === 'function' ? answers : (page: number) => answers[page - 1];
@@ -43,11 +41,11 @@ async function read(
     },
     clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
     pointers: DEFAULT_ID_POINTERS,
-    paging: { pageParam, perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     random: () => 0,
     signal: new AbortController().signal,
   });
-  for await (const { objects } of pages({ kind: 'vendor', lane: 'scan', skip, since: 0 }))
+  for await (const { objects } of pages({ kind: 'vendor', lane: 'scan', since: 0 }))
     shown.push(objects.length);
   return shown;
 }
@@ -63,7 +61,6 @@ it('a service that shows its last page again behind it has ended its list once a
   const clamped = (total: number | null) => [['a', 'b'], ['c'], ['c']].map((ids) => ({ ids, total }));
   expect(await read(clamped(3))).toEqual([2, 1, 0]);
   for (const total of [4, null]) await expect(read(clamped(total))).rejects.toThrow('repeats the one before');
-  await expect(read(clamped(3), 1)).rejects.toThrow('repeats the one before');
 });
 
 it('a service that begins again behind its last page has ended its list once all is seen, and is never read for ever', async () => {
@@ -133,27 +130,6 @@ it('a list is whole where the page before its first is no page, and not where no
     await expect(read(without(kind))).rejects.toThrow('no useful answer');
 });
 
-it('one that begins behind the first page learns of no whole list', async () => {
-  const whole = { ids: ALL, total: 3 };
-  await expect(read([whole, whole, whole], 1)).rejects.toThrow('repeats the one before it');
-});
-
-it.each([
-  ['pages', 'page', [3, 4]],
-  ['rows', 'offset', [200, 203]],
-])(
-  'one that goes on behind the first pages asks for none of them again, where the service counts %s',
-  async (_what, param, numbers) => {
-    const asked: number[] = [];
-    const answerTo = (number: number) => {
-      asked.push(number);
-      return { ids: number === numbers[0] ? ALL : [], total: null };
-    };
-    expect(await read(answerTo, 2, [], param)).toEqual([3, 0]);
-    expect(asked).toEqual(numbers);
-  },
-);
-
 it('a service without pages and totals shows the whole list twice, if it is not as long as a page would be', async () => {
   const list = (length: number) => {
     const ids = Array.from({ length }, (_, index) => `v${index}`);
@@ -196,7 +172,7 @@ it.each<[string, unknown, string]>([
   const error = `row 2 of page 2: a vendor ${why}`;
   for (const end of [[], [{ ids: ['c'], total: 4 }]]) {
     const shown: number[] = [];
-    await expect(read([...pages, ...end], 0, shown)).rejects.toMatchObject({
+    await expect(read([...pages, ...end], shown)).rejects.toMatchObject({
       code: 'malformed_page',
       message: error,
     });
@@ -226,7 +202,7 @@ it.each<[string, number, string[], RegExp | null]>([
   'an error behind the last page ends a list that has shown %s, or proves nothing',
   async (_, count, announced, why) => {
     const page = { ids: idsUpTo(count), total: count };
-    const reading = read([page, REFUSED], 0, [], 'page', { announced });
+    const reading = read([page, REFUSED], [], { announced });
     if (why === null) expect(await reading).toEqual([count, 0]);
     else await expect(reading).rejects.toThrow(why);
   },
@@ -234,7 +210,7 @@ it.each<[string, number, string[], RegExp | null]>([
 
 it('a list of more ids than the memory is for is not read on, and its number is named', async () => {
   const pages = (page: number): Shown => ({ ids: [`id ${page}`], total: null });
-  await expect(read(pages, 0, [], 'page', { idBytesMax: 4_500 })).rejects.toMatchObject({
+  await expect(read(pages, [], { idBytesMax: 4_500 })).rejects.toMatchObject({
     code: 'malformed_page',
     message: expect.stringMatching(/^the list has shown 12 ids, more than the memory/),
   });

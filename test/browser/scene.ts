@@ -289,8 +289,6 @@ async function fillSyncRuns(h: Harness): Promise<number> {
       pages: 3,
       seen: 300,
       estimated_total: 564,
-      records_per_second: 21,
-      seconds_left: 190,
       started_at: new Date().toISOString(),
     },
   ];

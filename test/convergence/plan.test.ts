@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { wayToVerify } from '../../src/backfill/backfill.ts';
-import { paceOf } from '../../src/backfill/full-sync.ts';
 import { lookEveryMs } from '../../src/backfill/upstream.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 
@@ -42,34 +41,4 @@ describe('the cheaper way to verify', () => {
 
 it('the API is looked at every six seconds while there is nothing to read, with no more than a sixth of a small budget', () => {
   expect([600, 60, 6].map(lookEveryMs)).toEqual([6_000, 6_000, 60_000]);
-});
-
-describe('the pace of a full sync', () => {
-  const base = { seen: 500, pages: 5, skipped: 0, estimatedTotal: 2_000, elapsedMs: 10_000 };
-  it.each([
-    ['by what has been read', base, { recordsPerSecond: 50, leftMs: 30_000 }],
-    ['not at all before anything is', { ...base, seen: 0 }, { recordsPerSecond: null, leftMs: null }],
-    [
-      'not at all before the clock has moved',
-      { ...base, elapsedMs: 0 },
-      { recordsPerSecond: null, leftMs: null },
-    ],
-    [
-      'without an end where no total is known',
-      { ...base, estimatedTotal: null },
-      { recordsPerSecond: 50, leftMs: null },
-    ],
-    [
-      'not once the list is read: what it lacks is read then, or it is read again',
-      { ...base, estimatedTotal: 400 },
-      { recordsPerSecond: null, leftMs: null },
-    ],
-    [
-      'less what an interrupted one had read',
-      { ...base, pages: 15, skipped: 10 },
-      { recordsPerSecond: 50, leftMs: 10_000 },
-    ],
-  ])('is told %s', (_, input, pace) => {
-    expect(paceOf(input, input.skipped, input.elapsedMs)).toEqual(pace);
-  });
 });

@@ -15,7 +15,6 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
   let ended = Promise.withResolvers<void>();
   const known = {
     stores: [] as Verbs[],
-    interrupted: [] as unknown[],
     fact,
     isUnreachable,
     wasUnreachable: false,
@@ -43,7 +42,7 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
   } as Partial<WorkerLease> as WorkerLease;
   const waiting: { kind: Kind; reason: string }[] = [];
   const shared = {
-    interruptSyncRuns: async () => [{ kind: 'vendor', pages: 12 }],
+    interruptSyncRuns: async () => void told.push('interrupted'),
     requestSyncRuns: async (kinds, reason) => {
       told.push(reason);
       waiting.push(...kinds.map((kind) => ({ kind, reason })));
@@ -76,10 +75,9 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
     clock,
     requestsPerMinute: 60,
     onError: (error) => told.push(String(error)),
-    create: async (over, { interrupted, wasUnreachable }) => {
+    create: async (over, wasUnreachable) => {
       known.wasUnreachable = wasUnreachable;
       known.stores.push(over);
-      known.interrupted.push(...interrupted);
       const budget = { limit: 60, left: 7, pausedForMs: 0 };
       return {
         backfill: own,
@@ -92,7 +90,7 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
 }
 
 it('what a process is asked for goes to its own backfill while it is the worker, and to the next worker before and after', async () => {
-  const { told, known, clock, backfill, lead, end } = scene();
+  const { told, clock, backfill, lead, end } = scene();
   const takenSince = () => told.splice(0);
   await backfill.refetch('vendor', ['v']);
   backfill.wake();
@@ -105,8 +103,7 @@ it('what a process is asked for goes to its own backfill while it is the worker,
   for (const taken of [['vendor operator', 'policy approval'], []]) {
     const running = lead();
     await expect.poll(() => told.at(-1)).toBe('run');
-    expect(takenSince()).toEqual(['start', 'run']);
-    expect(known.interrupted.splice(0)).toEqual([{ kind: 'vendor', pages: 12 }]);
+    expect(takenSince()).toEqual(['interrupted', 'start', 'run']);
     await backfill.refetch('vendor', ['v']);
     backfill.pause();
     backfill.resume();
@@ -126,7 +123,7 @@ it('what a process is asked for goes to its own backfill while it is the worker,
 it('a worker reports at each change and every 5 s, and others believe its report for 15 s', async () => {
   const worker = scene();
   const running = worker.lead();
-  await expect.poll(() => worker.told).toEqual(['start', 'run']);
+  await expect.poll(() => worker.told).toEqual(['interrupted', 'start', 'run']);
   worker.told.length = 0;
   for (let seconds = 0; seconds <= 5; seconds += 1) {
     await worker.backfill.look(false);
@@ -149,7 +146,7 @@ it('a worker reports at each change and every 5 s, and others believe its report
 it('a worker works under its lease, and reads records later by what the clock of another may be behind', async () => {
   const { told, known, clock, lead, end } = scene();
   const running = lead();
-  await expect.poll(() => told).toEqual(['start', 'run']);
+  await expect.poll(() => told).toEqual(['interrupted', 'start', 'run']);
   told.length = 0;
   const store = known.stores.at(-1)!;
   const now = { wall: clock.wall(), steady: clock.steady() };
@@ -165,7 +162,7 @@ it('only the worker asks the API which id an event has: another process leaves t
   const about = { kind: 'vendor', recordId: 'v' } as const;
   const worker = scene();
   const running = worker.lead();
-  await expect.poll(() => worker.told).toEqual(['start', 'run']);
+  await expect.poll(() => worker.told).toEqual(['interrupted', 'start', 'run']);
   expect((await worker.backfill.find(about)).says).toBe('asked about v');
 
   const other = scene();
@@ -191,7 +188,7 @@ it('only the worker asks the API which id an event has: another process leaves t
 it('a worker that has stopped still says what it last knew of the API, for the beat that ends its process', async () => {
   const { told, backfill, lead, end } = scene();
   const running = lead();
-  await expect.poll(() => told).toEqual(['start', 'run']);
+  await expect.poll(() => told).toEqual(['interrupted', 'start', 'run']);
   end();
   await running;
   expect(backfill.known().health).toEqual(health('of the worker'));
@@ -202,7 +199,7 @@ it('a worker knows from the database whether the API was unreachable before it t
   for (const isUnreachable of [true, false]) {
     const { told, known, lead, end } = scene({ isUnreachable });
     const running = lead();
-    await expect.poll(() => told).toEqual(['start', 'run']);
+    await expect.poll(() => told).toEqual(['interrupted', 'start', 'run']);
     expect(known.wasUnreachable).toBe(isUnreachable);
     end();
     await running;

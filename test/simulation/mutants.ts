@@ -172,19 +172,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'resumed-scan',
-    tryFirst: 96,
-    without: 'list scans that left out the first pages pass for whole ones',
-    edits: [
-      { file: LIST_SCAN, find: 'request.skip > 0 ? RESUMED : contradiction', put: 'contradiction' },
-      {
-        file: FULL_SYNC,
-        find: 'skip: seenBefore.size === 0 ? run.skip : 0,',
-        put: 'skip: run.skip,',
-      },
-    ],
-  },
-  {
     name: 'named-in-reads',
     tryFirst: 2,
     without: 'an assessment that only a row names is never looked for',

@@ -150,12 +150,12 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
       clock,
       requestsPerMinute,
       onError,
-      async create(over, from) {
+      async create(over, wasUnreachable) {
         const of = { store: over, clock, requestsPerMinute, onError };
         const budget = await createRememberedBudget({ ...of, address: 'https://upstream.example/v1' });
         const own = createBackfill({
           ...of,
-          ...from,
+          wasUnreachable,
           client: site.client({ clock, budget }),
           random,
           rules,
@@ -171,7 +171,6 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
             if (deleted.length + pending.length === 0) return;
             trace(`conclude ${kind} deleted [${deleted.map((one) => one.id)}] pending [${pending}]`);
           },
-          onProgress: () => undefined,
           onReachability: () => undefined,
           onFullSync: ({ kind, outcome, error, reason, durationMs }) => {
             trace(`sync ${kind} (${reason}) ${outcome} ${error ?? ''}`);

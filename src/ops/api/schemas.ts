@@ -48,8 +48,6 @@ const runningSyncRun = z.object({
   pages: whole,
   seen: whole,
   estimated_total: whole.nullable(),
-  records_per_second: z.number().nullable(),
-  seconds_left: z.number().nullable(),
   started_at: instant,
 });
 

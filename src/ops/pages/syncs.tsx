@@ -4,7 +4,7 @@ import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
 import type { Differences, RunningSyncRun, Status } from '../api/schemas.ts';
 import type { OpsContext } from '../context.ts';
-import { age, codeWords, count, duration, figure, kindPlural } from '../words.ts';
+import { codeWords, count, duration, figure, kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
 import { type List, numbered } from './list-page.tsx';
 import { type Column, Instant, quiet, RecordLink, State, Table, Tile } from './pieces.tsx';
@@ -69,13 +69,11 @@ export function Running({ syncRuns }: { syncRuns: readonly RunningSyncRun[] }) {
 }
 
 function OneRunning(syncRun: RunningSyncRun) {
-  const { kind, id, seen, pages, estimated_total: total, records_per_second, seconds_left } = syncRun;
+  const { kind, id, seen, pages, estimated_total: total } = syncRun;
   const known = total !== null && total > 0;
   const words = [
     known ? `${figure(seen)} of ${figure(Math.max(seen, total))}` : count(seen, 'record'),
     pages > 0 && count(pages, 'page'),
-    records_per_second !== null && `${figure(Math.round(records_per_second))} a second`,
-    seconds_left !== null && `${seconds_left < 60 ? '' : 'about '}${age(seconds_left * 1000)} left`,
   ];
   return (
     <div>

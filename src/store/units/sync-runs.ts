@@ -72,15 +72,10 @@ export function createFullSyncVerbs(database: Database) {
         return ended;
       }),
 
-    /** At start: open sync runs become `interrupted`. Returns the last run of each kind, if a crash or a stop interrupted it. */
-    interruptSyncRuns: (now: Now): Promise<{ kind: Kind; pages: number }[]> =>
-      database.transact(async (unit) => {
-        await unit.change(interrupted(iso(now.wall), sql`finished_at IS NULL`));
-        return await unit.query<{ kind: Kind; pages: number }>(
-          sql`SELECT kind, pages FROM sync_runs WHERE id IN (SELECT max(id) FROM sync_runs GROUP BY kind)
-            AND outcome = 'interrupted' ORDER BY id`,
-        );
-      }),
+    /** At start: a crash or a stop has interrupted the open ones. */
+    async interruptSyncRuns(now: Now): Promise<void> {
+      await database.transact((unit) => unit.change(interrupted(iso(now.wall), sql`finished_at IS NULL`)));
+    },
 
     /** Ids that are alive or unverified, which the sync run has not seen, and which nothing has touched since `number`. */
     unseenBy: reading(
