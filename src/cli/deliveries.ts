@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command } from 'commander';
-import { type Kind, kindOfType } from '../compliance/kinds.ts';
+import { Argument, Command } from 'commander';
+import type { Diagnosis } from '../doctor/diagnosis.ts';
+import { explainSigned } from '../doctor/explained.ts';
 import { idInPath } from '../ops/api/ids.ts';
-import type { ShownDelivery, Status } from '../ops/api/schemas.ts';
+import type { Deliveries, ShownDelivery, Status } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import { type Cli, writeJson, writeText } from './cli.ts';
-import { diagnosisOf, writeDiagnosis } from './doctor.ts';
-import { listCommand, type Row, rowsOf, wantedOf, writeOne } from './lists.ts';
+import { type Cli, writeText } from './cli.ts';
+import { writeFinding } from './doctor.ts';
+import { listCommand, type Row, rowsOf, showCommand, wantedOf, writeOne } from './lists.ts';
 import { sinceOption } from './options.ts';
 import { found, type Service, withService } from './service.ts';
 import { stopSignals } from './stop-signals.ts';
@@ -21,24 +22,20 @@ export function deliveriesCommand(cli: Cli): Command {
   const deliveries = list('deliveries', 'all that came in, newest first, and what became of it');
   deliveries.addCommand(list('list', 'the same as without “list”'));
 
-  const show = new Command('show')
-    .description('one delivery with its body; also answers for an id that never came')
-    .argument('<id>', IDS)
-    .argument('[hints...]', 'for an id that never came: type=vendor.updated record=ID')
-    .option('--json', 'print JSON')
-    .action((id: string, hints: string[], { json }: { json?: true }) =>
-      withService(cli, async (service) => {
-        const delivery = await found(service.get<ShownDelivery & Row>(`deliveries/${idInPath(id)}`));
-        if (delivery === null) return await explainAbsence(cli, service, id, hints);
-        if (json) return writeJson(cli.out, delivery);
-        writeDiagnosis(cli, diagnosisOf(delivery));
-        cli.out.write('\n');
-        const { diagnosis: _, ...fields } = delivery;
-        writeOne(cli, fields);
-        if (delivery.body === null)
-          cli.out.write('\nIts body is not kept, or not any more (RETENTION_BODY_DAYS).\n');
-      }),
-    );
+  const show = showCommand<[string]>(
+    cli,
+    'one delivery with its body, and what became of it or why it was not taken',
+    [new Argument('<id>', IDS)],
+    deliveryOf,
+    (row) => {
+      const { diagnosis: _, ...fields } = row as ShownDelivery & Row;
+      writeDiagnosis(cli, diagnosisOf(row as unknown as ShownDelivery));
+      cli.out.write('\n');
+      writeOne(cli, fields);
+      if (fields.body === null)
+        cli.out.write('\nIts body is not kept, or not any more (RETENTION_BODY_DAYS).\n');
+    },
+  );
   deliveries.addCommand(show);
 
   const follow = new Command('follow')
@@ -66,46 +63,37 @@ export function deliveriesCommand(cli: Cli): Command {
   return deliveries;
 }
 
-/** Nobody can show what never came: says what is known around it, and what brings the mirror up to date all the same. */
-async function explainAbsence(
-  cli: Cli,
-  service: Service,
-  id: string,
-  hints: readonly string[],
-): Promise<never> {
-  const { filters } = wantedOf(DELIVERIES, hints);
-  const { type, record } = filters;
-  const kind = (filters['kind'] as Kind | undefined) ?? (type === undefined ? null : kindOfType(type));
-  const newestOf = async (words: string[]) => {
-    for await (const row of rowsOf(service, DELIVERIES, wantedOf(DELIVERIES, words), 1)) return row;
-    return null;
-  };
-  const told = (row: Row | null) =>
-    row === null ? 'none' : `${row['id']} at ${row['received_at']}, ${stateOf(row)}`;
-  // Its id may stand in the body of one that was rejected.
-  const mention = await newestOf([id]);
-  const lines: [string, string][] = [];
-  if (mention !== null) lines.push(['a delivery that names it', told(mention)]);
-  const accepted = 'outcome=accepted';
-  lines.push(['last accepted delivery', told(await newestOf([accepted]))]);
-  if (type !== undefined)
-    lines.push([`last accepted ${type}`, told(await newestOf([accepted, `type=${type}`]))]);
-  if (kind !== null && record !== undefined) {
-    const row = await found(service.get<Row>(`records/${kind}/${idInPath(record)}`));
-    const confirmed =
-      row?.['verified_at'] == null
-        ? 'not confirmed by the API'
-        : `confirmed by the API at ${row['verified_at']}`;
-    const held = row === null ? 'not in the mirror' : `“${row['name']}”, ${row['status']}, ${confirmed}`;
-    lines.push([`${kind} ${record}`, held]);
-  }
-  writeText(cli.out, `${id} never reached us: it was neither accepted, quarantined nor rejected.`);
-  for (const [name, value] of lines) writeText(cli.out, `  ${name}: ${value}`);
-  const remedy =
-    kind !== null && record !== undefined
-      ? `“sync ${kind} ${record}” reads its record from the API now`
-      : 'name its record and type to see what the mirror has of it: “deliveries show ID type=TYPE record=ID”; “sync KIND ID” reads a record from the API now';
-  throw new MirrorError('not_found', `no delivery ${id}`, { remedy });
+/** By its id, or the newest that names this event: of one that was rejected a sender knows no other. */
+async function deliveryOf({ get }: Service, id: string): Promise<ShownDelivery & Row> {
+  const show = (each: string) => found(get<ShownDelivery & Row>(`deliveries/${idInPath(each)}`));
+  const shown = await show(id);
+  if (shown !== null) return shown;
+  const { items } = await get<Deliveries>('deliveries', { search: id, limit: 20 });
+  const naming = items.find(({ event_id }) => event_id === id);
+  const named = naming === undefined ? null : await show(naming.id);
+  if (named !== null) return named;
+  throw new MirrorError('not_found', `no delivery ${id} has come, or it is not kept any more`, {
+    remedy: '“deliveries” lists them; “sync KIND ID” reads a record from the API now',
+  });
+}
+
+function diagnosisOf(delivery: ShownDelivery): Diagnosis {
+  const { diagnosis, id, received_at } = delivery;
+  if (diagnosis === null) return explainSigned(delivery);
+  const healthy = diagnosis.causes.length === 0;
+  const known = [`It is ${id}, rejected ${received_at}.`];
+  if (healthy) known.push('By the present settings it would be accepted: what was wrong has been corrected.');
+  return { ...diagnosis, healthy, known };
+}
+
+function writeDiagnosis(cli: Cli, { healthy, causes, known = [], fit }: Diagnosis): void {
+  for (const { code, what, remedy } of causes)
+    writeFinding(cli, 'WRONG', { subject: code.replaceAll('_', ' '), says: what, remedy });
+  for (const says of known)
+    writeFinding(cli, healthy ? 'ok' : '', { subject: 'delivery', says, remedy: null });
+  if (fit === null) return;
+  const fits = Object.entries(fit).map(([name, value]) => `${name.replaceAll('_', ' ')} ${value}`);
+  writeFinding(cli, '', { subject: 'what fits', says: `${fits.join(', ')}.`, remedy: null });
 }
 
 async function changeAll(
@@ -139,7 +127,7 @@ async function changeAll(
   if (ids.length === 0) cli.out.write('Nothing matches.\n');
   if (failures > 0) {
     throw new MirrorError('not_done', `${failures} of ${ids.length} not ${participle}`, {
-      remedy: '“deliveries show ID” shows one, “doctor --delivery ID” explains it',
+      remedy: '“deliveries show ID” explains one',
     });
   }
 }

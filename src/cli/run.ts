@@ -20,7 +20,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   },
   'Look:': {
     status: async (cli) => (await import('./status.ts')).statusCommand(cli),
-    doctor: async (cli) => (await import('./doctor.ts')).doctorCommand(cli, process.env),
+    doctor: async (cli) => (await import('./doctor.ts')).doctorCommand(cli),
     problems: async (cli) => (await import('./problems.ts')).problemsCommand(cli),
     audit: async (cli) => (await import('./records.ts')).auditCommand(cli),
   },

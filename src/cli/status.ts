@@ -2,10 +2,8 @@ import { Command } from 'commander';
 import type { Status, StatusThen } from '../ops/api/schemas.ts';
 import { isWell } from '../ops/verdict.ts';
 import { bytes, duration } from '../ops/words.ts';
-import { type Config, loadConfig } from '../platform/config.ts';
-import type { MirrorError } from '../platform/errors.ts';
+import { loadConfig } from '../platform/config.ts';
 import { type Cli, type Columns, writeJson, writeRows, writeTable, writeText } from './cli.ts';
-import { databasePath, withStore } from './database.ts';
 import { DifferenceFound } from './exit.ts';
 import { atOption, jsonOption } from './options.ts';
 import { writeProblem } from './problems.ts';
@@ -43,25 +41,16 @@ export function statusCommand(cli: Cli): Command {
     .action(async ({ json, check, at }: { json?: true; check?: true; at?: string }) => {
       const config = loadConfig(cli.env);
       const service = await runningService(config);
-      if (service === null) throw await withoutService(cli, config, check === true);
+      if (service === null) {
+        const error = await notRunning(config);
+        throw check ? new DifferenceFound(error.message, error.remedy) : error;
+      }
       const status = await service.get<Status | StatusThen>('status', { at });
       if (json) writeJson(cli.out, status);
       else if ('digest' in status) writeThen(cli, status);
       else writeStatus(cli, service.url, status);
       if (check) requireWell(status);
     });
-}
-
-/** The error to end with. Where the database is on a server, its tables say more than that nobody answers. */
-async function withoutService(cli: Cli, config: Config, check: boolean): Promise<MirrorError> {
-  const error = await notRunning(config);
-  if ((await databasePath(config.databaseUrl)) === null) {
-    const { kinds } = await withStore(cli, 'read', (store) => store.summary());
-    cli.out.write('No service answers here. The view sync_status in the tables says:\n\n');
-    writeRows(cli.out, kinds, kindColumns(cli.out.isTerminal), KEPT);
-    cli.out.write('\n');
-  }
-  return check ? new DifferenceFound(error.message, error.remedy) : error;
 }
 
 /** The one judgement of "status --check" and "doctor". @throws DifferenceFound */

@@ -153,6 +153,6 @@ function deliveriesOf({ lastDeliveryAt, rejected }: Found): Finding[] {
   const why =
     diagnosis.causes.map(({ what }) => what).join(' ') || 'By the present settings it would be taken.';
   const says = `${why} So a delivery was rejected ${at}, and none accepted since.`;
-  const remedy = `${cause?.remedy ?? 'The sender tries again.'} More: doctor --delivery ${id}`;
+  const remedy = `${cause?.remedy ?? 'The sender tries again.'} More: deliveries show ${id}`;
   return [warning('deliveries', isSenders ? says : `${says} It may be a stranger’s.`, remedy), last];
 }

@@ -219,7 +219,7 @@ describe('no secret of any kind is in any output', () => {
         ['deliveries', 'show', 'e1', '--json'],
         ['problems', '--json'],
         ['doctor', '--json'],
-        ['doctor', '--delivery', 'rejection:1'],
+        ['deliveries', 'show', 'rejection:1'],
         ['webhook', 'register', '--url', hook],
         ['api', 'GET', '/policies'],
         ['pause'],

@@ -14,8 +14,7 @@ const LEFT_OUT = ['deliveries follow', 'sandbox trigger', 'api'];
 /** Every other command that takes `--json`, with what it needs; some in several ways. The first ones need no service. */
 const OWN = ['webhook list'];
 const ASKING = [
-  ...['doctor', 'doctor --delivery rejection:1'],
-  ...['status', 'audit', 'deliveries', 'deliveries list', 'deliveries show rejection:1'],
+  ...['doctor', 'status', 'audit', 'deliveries', 'deliveries list', 'deliveries show rejection:1'],
   ...['deliveries show evt_0000', 'problems', 'problems list', 'problems show 1', 'records vendor'],
   ...['records list vendor', 'records show vendor ven_0', 'records history vendor ven_0'],
   ...['sync list', 'sync show 3'],

@@ -1,10 +1,11 @@
 import { isReceiverPath, RECEIVER_PATH } from '../../compliance/registration.ts';
+import type { ShownDelivery } from '../../ops/api/schemas.ts';
 import { MirrorError } from '../../platform/errors.ts';
 import { secretSettings, stateOfSecret } from '../../service/signing-secrets.ts';
 import type { StoredRegistration } from '../../store/store.ts';
 import { withStore } from '../database.ts';
-import { explainStored } from '../doctor.ts';
 import { DifferenceFound, explain } from '../exit.ts';
+import { withService } from '../service.ts';
 import { DEFAULT_EVENTS, register } from '../webhook/register.ts';
 import { commandOf, settle, type Talk } from './talk.ts';
 
@@ -89,7 +90,9 @@ export async function arrivals(talk: Talk) {
 
 /** Says why a delivery was rejected. */
 export async function explainRejection(talk: Talk, number: number): Promise<void> {
-  const { causes } = await explainStored(commandOf(talk), `rejection:${number}`);
+  const { diagnosis } = await withService(commandOf(talk), ({ get }) =>
+    get<ShownDelivery>(`deliveries/rejection:${number}`),
+  );
   talk.asker.say('A delivery came, and was rejected:', 'bad');
-  for (const { what, remedy } of causes) talk.asker.say(`${what} ${remedy}`);
+  for (const { what, remedy } of diagnosis?.causes ?? []) talk.asker.say(`${what} ${remedy}`);
 }
