@@ -70,7 +70,7 @@ export function createWorker(options: WorkerOptions) {
       const wasLong = clock.steady() - begun.steady > LONGEST_BATCH_MS;
       limit = wasLong ? Math.ceil(limit / 2) : Math.min(2 * limit, LARGEST_BATCH);
       outcomes.forEach(onOutcome);
-      for (const { event, error, delayMs } of deferred) onDeferred(event, error, delayMs);
+      if (deferred !== null) onDeferred(deferred.event, deferred.error, deferred.delayMs);
       if (isFull) wake();
       else if (outcomes.length >= GATHER_FROM && gatherMs > 0) await clock.sleep(gatherMs, signal);
     } catch (error) {

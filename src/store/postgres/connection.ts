@@ -235,7 +235,8 @@ export function createDatabase(
             const save =
               number === start ? '' : `UPDATE counter SET value = ${number} WHERE value >= ${start}; `;
             const committed = commit(client, sent, save);
-            if (flushing !== 'first') flush();
+            const isIdle = flushing === 'later' && sent.length === 0 && number === start;
+            if (flushing !== 'first' && !isIdle) flush();
             await committed;
             return { result, number };
           },

@@ -68,52 +68,33 @@ export interface Turn {
 /** What became of the events of a turn. */
 export interface Processed {
   outcomes: ProvisionalOutcome[];
-  /** Those on which our own code failed. `delayMs` null: the event has failed. */
-  deferred: { event: NamedEvent; error: string; delayMs: number | null }[];
+  /** The one on which our own code failed. `delayMs` null: the event has failed. */
+  deferred: { event: NamedEvent; error: string; delayMs: number | null } | null;
   /** More events may be due. */
   isFull: boolean;
 }
 
 /** Pending events are shown in the mirror, deferred, or failed. */
 export function createProcessingVerbs(database: Database) {
-  /** The next events that are due, in number order. In a transaction, where PostgreSQL's plan is the index whatever the statistics say. */
-  async function nextPending(limit: number, now: Now) {
-    type Row = Omit<PendingEvent, 'receivedWall'> & { received_at: string };
-    const { rows, isFull } = await database.transactApart(null, (to) =>
-      to.page<Row>(
-        sql`SELECT seq, id, type, created, created_ms AS "createdMs", kind, record_id AS "recordId", received_at, attempts, body
-          FROM events WHERE state = 'pending'
-            AND (next_attempt_at IS NULL OR next_attempt_at <= ${to.dialect.instant(iso(now.wall))}) ORDER BY seq`,
-        [eventTable.body],
-        limit,
-        BATCH_BYTES,
-      ),
-    );
-    const events = rows.map(({ received_at, ...event }) => ({
-      ...event,
-      receivedWall: Date.parse(received_at),
-    }));
-    return { events, isFull };
-  }
-
-  /** Shows the events in their rows and finishes each, in one unit. An operator may have dismissed some meanwhile: those are left out. */
-  async function show(
-    events: readonly PendingEvent[],
+  /** One unit: the next due events are shown in their rows and finished. `onTaken` gets them before anything can fail on one. */
+  const show = (
+    limit: number,
     rules: ProvisionalRules,
     now: Now,
-  ): Promise<ProvisionalOutcome[]> {
-    const read = events.map((event) => readEvent(event, rules.pointers));
-    const seqs = events.map(({ seq }) => seq);
-    const shown = await database.transact(
-      async (unit, [pending, records, learned]) => {
-        const ours = read.filter(({ event }) => pending.has(event.seq));
-        return await applyAll({ unit, records, learned, rules, now }, ours);
+    onTaken: (events: PendingEvent[]) => void,
+  ) =>
+    database.transact(
+      async (unit, [{ events, isFull }, learned]) => {
+        onTaken(events);
+        const read = events.map((event) => readEvent(event, rules.pointers));
+        const records = await loadAll(unit, read);
+        const shown = await applyAll({ unit, records, learned, rules, now }, read);
+        const outcomes = shown.map(({ event, ...outcome }) => ({ event: nameOf(event), ...outcome }));
+        return { outcomes, isFull };
       },
-      (to: Sql) => Promise.all([stillPending(to, seqs), loadAll(to, read), learnedPointers(to)]),
+      (to: Sql) => Promise.all([nextPending(to, limit, now), learnedPointers(to)]),
       'later',
     );
-    return shown.map(({ event, ...outcome }) => ({ event: nameOf(event), ...outcome }));
-  }
 
   /** After an error of ours: the event is tried again later, or fails after the last delay. */
   async function defer(
@@ -135,35 +116,49 @@ export function createProcessingVerbs(database: Database) {
 
   return {
     /**
-     * Shows the next due events in their rows, and marks each as processed, ignored or failed. Usually this is one unit. An event that
-     * breaks it is found by halving: each half is a unit of its own, and the event alone is deferred.
+     * Shows the next due events in their rows, and marks each as processed, ignored or failed, in one unit. An event that breaks it is found
+     * by halving: half as many are taken, down to the event itself, which is deferred.
      */
     async processPending({ limit, rules, retryDelaysMs }: Turn, now: Now): Promise<Processed> {
-      const { events, isFull } = await nextPending(limit, now);
-      const processed: Processed = { outcomes: [], deferred: [], isFull };
-      async function showOrHalve(some: readonly PendingEvent[]): Promise<void> {
+      for (let size = limit; ; size = Math.ceil(size / 2)) {
+        let taken: PendingEvent[] = [];
         try {
-          processed.outcomes.push(...(await show(some, rules, now)));
+          const { outcomes, isFull } = await show(size, rules, now, (events) => {
+            taken = events;
+          });
+          return { outcomes, deferred: null, isFull: isFull || size < limit };
         } catch (failure) {
+          const [event, ...others] = taken;
           // The database failed, or another process is the worker now: no event is at fault.
-          if (failure instanceof MirrorError) throw failure;
-          const [event, ...others] = some;
-          if (others.length > 0) {
-            const half = Math.ceil(some.length / 2);
-            await showOrHalve(some.slice(0, half));
-            await showOrHalve(some.slice(half));
-          } else if (event !== undefined) {
-            const error = describeError(failure);
-            const delayMs = retryDelaysMs[event.attempts] ?? null;
-            await defer(event, error, delayMs, rules, now);
-            processed.deferred.push({ event: nameOf(event), error, delayMs });
-          }
+          if (failure instanceof MirrorError || event === undefined) throw failure;
+          size = taken.length;
+          if (others.length > 0) continue;
+          const error = describeError(failure);
+          const delayMs = retryDelaysMs[event.attempts] ?? null;
+          await defer(event, error, delayMs, rules, now);
+          return { outcomes: [], deferred: { event: nameOf(event), error, delayMs }, isFull: true };
         }
       }
-      if (events.length > 0) await showOrHalve(events);
-      return processed;
     },
   };
+}
+
+/** The next events that are due, in number order. */
+async function nextPending(to: Sql, limit: number, now: Now) {
+  type Row = Omit<PendingEvent, 'receivedWall'> & { received_at: string };
+  const { rows, isFull } = await to.page<Row>(
+    sql`SELECT seq, id, type, created, created_ms AS "createdMs", kind, record_id AS "recordId", received_at, attempts, body
+      FROM events WHERE state = 'pending'
+        AND (next_attempt_at IS NULL OR next_attempt_at <= ${to.dialect.instant(iso(now.wall))}) ORDER BY seq`,
+    [eventTable.body],
+    limit,
+    BATCH_BYTES,
+  );
+  const events = rows.map(({ received_at, ...event }) => ({
+    ...event,
+    receivedWall: Date.parse(received_at),
+  }));
+  return { events, isFull };
 }
 
 const nameOf = ({ seq, id, kind, recordId, receivedWall, attempts }: NamedEvent): NamedEvent => ({
@@ -174,13 +169,6 @@ const nameOf = ({ seq, id, kind, recordId, receivedWall, attempts }: NamedEvent)
   receivedWall,
   attempts,
 });
-
-async function stillPending(to: Sql, seqs: readonly number[]): Promise<Set<number>> {
-  const rows = await to.query<{ seq: number }>(
-    sql`SELECT seq FROM events WHERE ${to.dialect.isAmong(eventTable.seq, seqs)} AND state = 'pending'`,
-  );
-  return new Set(rows.map(({ seq }) => seq));
-}
 
 /** An event, and what its payload says. */
 interface ReadEvent {
