@@ -3,10 +3,6 @@
 import { parseJson } from '../compliance/json.ts';
 import { isDeeper } from '../compliance/pointers.ts';
 
-/** Bytes that a page shows in hex; the API has all of them. */
-export const HEX_SHOWN_BYTES = 4096;
-const HEX_ROW_BYTES = 16;
-
 /** Characters of one text on a page: nobody reads more, and a browser stalls on it. As markup each may take five or six bytes. */
 export const TEXT_SHOWN_CHARACTERS = 64 * 1024;
 /** Of one value in the table of a change; the API has all of it. */
@@ -18,17 +14,16 @@ export const FIELDS_SHOWN = 200;
 /** Deeper JSON is shown as it came. */
 const INDENTED_DEPTH = 24;
 
-/** A text as pages show it: JSON is indented where that makes it less than twice the bound, anything else is as it was. */
+/**
+ * A text as pages show it: JSON is indented where that makes it less than twice the bound, anything else is as it was. `left`: characters
+ * left out at the end.
+ */
 export function shownText(text: string) {
   const indented = text.length > TEXT_SHOWN_CHARACTERS ? null : indentedJson(text);
   const isIndented = indented !== null && indented.length < 2 * TEXT_SHOWN_CHARACTERS;
-  return isIndented ? { text: indented, isIndented, left: 0 } : rawText(text);
-}
-
-/** `left`: characters left out at the end. */
-export function rawText(text: string) {
+  if (isIndented) return { text: indented, isIndented, left: 0 };
   const shown = text.slice(0, TEXT_SHOWN_CHARACTERS);
-  return { text: shown, isIndented: false, left: text.length - shown.length };
+  return { text: shown, isIndented, left: text.length - shown.length };
 }
 
 /** The beginning of a value, with `…` where there is more. */
@@ -42,27 +37,6 @@ export function indentedJson(text: string): string | null {
     const value = parseJson(text);
     // An indent for every level would grow with the square of the depth.
     return isDeeper(value, INDENTED_DEPTH) ? null : JSON.stringify(value, null, 2);
-  } catch {
-    return null;
-  }
-}
-
-/** `0000  7b 22 69 64 …  {"id…`, a line for 16 bytes; the first `HEX_SHOWN_BYTES`. */
-export function hexDump(bytes: Uint8Array): string {
-  const lines: string[] = [];
-  for (let at = 0; at < Math.min(bytes.length, HEX_SHOWN_BYTES); at += HEX_ROW_BYTES) {
-    const row = [...bytes.subarray(at, Math.min(at + HEX_ROW_BYTES, bytes.length))];
-    const hex = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
-    const text = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '·')).join('');
-    lines.push(`${at.toString(16).padStart(4, '0')}  ${hex.padEnd(HEX_ROW_BYTES * 3 - 1)}  ${text}`);
-  }
-  return lines.join('\n');
-}
-
-/** The text of bytes; null: they are not UTF-8. */
-export function utf8Text(bytes: Uint8Array): string | null {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return null;
   }

@@ -129,21 +129,6 @@ test('an operator sees which deletions wait, approves them, and they are carried
   expect(complaints).toEqual([]);
 });
 
-test('an operator follows deliveries on their list, and nothing that is read moves', async () => {
-  await service.deliver('vendor.updated', { vendorId: 'ven_04' });
-  await signIn();
-  await page.goto(`${service.opsUrl}/deliveries`);
-  await page.locator('[data-live][data-state="live"]').waitFor();
-  const first = await page.locator('tbody tr').first().textContent();
-  const id = await service.deliver('vendor.updated', { vendorId: 'ven_04' });
-  const news = page.getByRole('link', { name: '1 new delivery: show them' });
-  await news.waitFor();
-  expect(await page.locator('tbody tr').first().textContent()).toBe(first);
-  await news.click();
-  await page.locator('tbody tr', { hasText: id }).waitFor();
-  expect(complaints).toEqual([]);
-});
-
 test('what a reader posts is refused', async () => {
   await signIn(RITA);
   await page.goto(`${service.opsUrl}/deliveries?state=failed`);

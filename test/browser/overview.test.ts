@@ -165,7 +165,7 @@ test('a page in the background asks for nothing, but for the overview, and goes 
   const tab = await context.newPage();
   const hide = (isHidden: boolean) =>
     tab.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} })`);
-  await tab.goto(`${server.url}/deliveries`);
+  await tab.goto(`${server.url}/syncs`);
   await tab.locator('[data-live][data-state="live"]').waitFor();
   await hide(true);
   let asked = 0;
@@ -177,9 +177,9 @@ test('a page in the background asks for nothing, but for the overview, and goes 
   for (let more = 0; more < 3; more += 1) await page.waitForResponse(`${server.url}/`);
   // One may have been under way.
   expect(asked).toBeLessThan(2);
-  await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1000 });
+  await h.store.startSyncRun('vendor', 'test', h.now());
   await hide(false);
-  await tab.getByRole('link', { name: '1 new delivery: show them' }).waitFor();
+  await tab.getByRole('link', { name: '1 · vendors' }).waitFor();
 });
 
 test('a page whose service is gone says since when, and no colour on it says that all is well', async () => {

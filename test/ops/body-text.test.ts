@@ -1,12 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  fieldChanges,
-  hexDump,
-  shortened,
-  shownText,
-  TEXT_SHOWN_CHARACTERS,
-  utf8Text,
-} from '../../src/ops/body-text.ts';
+import { fieldChanges, shortened, shownText, TEXT_SHOWN_CHARACTERS } from '../../src/ops/body-text.ts';
 
 test.each([
   ['{"a":1,"b":[true,null],"c":{}}', '{\n  "a": 1,\n  "b": [\n    true,\n    null\n  ],\n  "c": {}\n}'],
@@ -32,15 +25,6 @@ test('a text beyond the bound is shown to it, and the rest is counted', () => {
   expect(shownText(text)).toEqual({ text: text.slice(0, TEXT_SHOWN_CHARACTERS), isIndented: false, left: 2 });
   expect(shortened('abc', 3)).toBe('abc');
   expect(shortened('abcd', 3)).toBe('abc…');
-});
-
-test('bytes are shown in rows of sixteen, as hex and as text', () => {
-  expect(hexDump(Buffer.from('{"id":"evt_1"}\u0000\u00e9'))).toBe(
-    '0000  7b 22 69 64 22 3a 22 65 76 74 5f 31 22 7d 00 c3  {"id":"evt_1"}··\n' +
-      `0010  a9${' '.repeat(45)}  ·`,
-  );
-  expect(utf8Text(Buffer.from([0xff]))).toBeNull();
-  expect(utf8Text(Buffer.from('\ufeffä'))).toBe('\ufeffä');
 });
 
 test('a change is told field by field, within the data too, and what was absent is told from what was null', () => {

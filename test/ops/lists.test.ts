@@ -53,7 +53,7 @@ describe('the deliveries', () => {
     const second = await page(next);
     expect(second.text).toContain('>evt_0</code>');
     expect(second.text).not.toContain('rel="next"');
-    expect(second.text).toContain('href="/deliveries?state=failed"');
+    expect(second.text).toMatch(/<option value="failed" selected/);
   });
 
   test('are retried or dismissed each, and that one could not be is told', async () => {
@@ -74,25 +74,20 @@ describe('the deliveries', () => {
     expect((await press('a', 'dismiss')).status).toBe(503);
   });
 
-  test('stand with whom they came from and what they were answered, and new ones are counted', async () => {
+  test('stand with whom they came from and how often, and a form shows every filter', async () => {
     const address = '192.0.2.1';
     const event = { ...incoming({ id: 'evt_a' }), address };
     await h.store.accept({ events: [event], unusable: [] }, h.now(), { settleMs: 1 });
     const first = (await page('/deliveries?outcome=accepted&since=2026-01-01T00:00')).text;
-    for (const part of ['evt_a', address, '>202<', 'value="2026-01-01T00:00:00"', 'name="outcome"'])
+    for (const part of ['evt_a', address, 'value="2026-01-01T00:00:00"', 'name="outcome"'])
       expect(first).toContain(part);
-    const again = /data-again="([^"]+)"/.exec(first)![1]!.replaceAll('&amp;', '&');
-    const events = [event, { ...incoming({ id: 'evt_b' }), address }];
-    await h.store.accept({ events, unusable: [] }, h.now(), { settleMs: 1 });
-    const told = (await page(again)).text;
-    expect(told).toContain('1 new delivery: show them');
-    expect(told).toContain('href="/deliveries?outcome=accepted&amp;since=2026-01-01T00%3A00"');
+    await h.store.accept({ events: [event], unusable: [] }, h.now(), { settleMs: 1 });
     expect((await page('/deliveries')).text).toContain('data-label="Times">2</td>');
     expect((await page('/deliveries?until=2026-01-01T00:00Z')).status).toBe(200);
   });
 
   test('are refused under an address that cannot be used', async () => {
-    for (const query of ['color=red', 'state=odd', 'until=yesterday', 'until=2026-02-30T00:00', 'above=-1']) {
+    for (const query of ['color=red', 'state=odd', 'until=yesterday', 'until=2026-02-30T00:00', 'after=-1']) {
       expect((await page(`/deliveries?${query}`)).status, query).toBe(400);
     }
   });
@@ -124,7 +119,7 @@ describe('the page of a delivery', () => {
       expect(open).toContain(part);
   });
 
-  test('shows what is quarantined as text or in hex; it is dismissed once', async () => {
+  test('shows what is quarantined as text, and it is dismissed once', async () => {
     const bodies = [Buffer.from('{"type":"<b>x</b>"}'), Buffer.from([0xff, 0x00, 0x41])];
     const rest = { reason: 'missing_id', t: '1', kind: 'vendor', recordId: 'v1' } as const;
     const unusable = bodies.map((body) => ({ ...rest, body }));
@@ -133,8 +128,7 @@ describe('the page of a delivery', () => {
       '&quot;type&quot;: &quot;&lt;b&gt;x&lt;/b&gt;&quot;',
     );
     const binary = (await page('/deliveries/rejection:2')).text;
-    expect(binary).toContain('It is not UTF-8.');
-    expect(binary).toMatch(/0000 {2}ff 00 41 +··A/);
+    expect(binary).toMatch(/<pre>.*A<\/pre>/s);
     const action = '/api/deliveries/rejection%3A2/dismiss';
     expect(binary).toContain(`formaction="${action}"`);
     const dismiss = (from: string) => post(action, {}, from);

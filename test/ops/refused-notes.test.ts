@@ -41,9 +41,7 @@ test('the first refused token is noted at once, and the rest of its minute as on
   expect(taken).toEqual(['unknown bearer refused: 10.0.0.0']);
   expect(slept).toEqual([SUMMARY_MS]);
   await minuteOver();
-  expect(taken.slice(1)).toEqual([
-    'unknown bearer refused: 3999 more within a minute, from 2 addresses: 10.0.0.1, 10.0.0.0',
-  ]);
+  expect(taken.slice(1)).toEqual(['unknown bearer refused: 3999 more within a minute']);
   await refused('bearer', '10.0.0.9');
   expect(taken).toHaveLength(3);
   await minuteOver();
@@ -60,7 +58,7 @@ test('nobody’s tries are summed up under the name of another', async () => {
   expect(taken).toEqual([
     'rita change forbidden: /rita',
     'rolf change forbidden: /rolf',
-    'rolf change forbidden: 1 more within a minute, from 10.0.0.1',
+    'rolf change forbidden: 1 more within a minute',
   ]);
 });
 
@@ -69,5 +67,5 @@ test('a stop loses no count', async () => {
   for (let n = 0; n < 3; n += 1) await refused('bearer', '10.0.0.1');
   stopping.abort();
   await new Promise(setImmediate);
-  expect(taken.slice(1)).toEqual(['unknown bearer refused: 2 more within a minute, from 10.0.0.1']);
+  expect(taken.slice(1)).toEqual(['unknown bearer refused: 2 more within a minute']);
 });

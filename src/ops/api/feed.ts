@@ -11,7 +11,6 @@ import {
 import type { OpsEnv } from '../access.ts';
 import { cached } from '../cached.ts';
 import type { OpsContext, OpsStore } from '../context.ts';
-import { clientGone, createPlaces } from '../open-requests.ts';
 import { answerPage, asksForCsv, refusal } from './answers.ts';
 import type { FeedCursor, SnapshotCursor } from './query.ts';
 import * as routes from './routes.ts';
@@ -33,7 +32,10 @@ const LOOK_MS = 250;
 export function createFeed({ store, clock, signal }: OpsContext) {
   /** Read once for all requests that wait. */
   const counter = cached(clock, LOOK_MS, async () => (await store.feed()).newest);
-  const places = createPlaces(WAITING_MAX, WAITING_MAX_OF_ONE);
+  /** The token's name, once for each request that waits. */
+  const waiting: string[] = [];
+  const isFull = (name: string) =>
+    waiting.length >= WAITING_MAX || waiting.filter((other) => other === name).length >= WAITING_MAX_OF_ONE;
 
   /** Waits until the counter has passed `seen`, until `until` (steady), or until `ended` aborts. */
   async function waitForChange(seen: number, until: number, ended: AbortSignal): Promise<void> {
@@ -67,15 +69,15 @@ export function createFeed({ store, clock, signal }: OpsContext) {
     const start = after ?? (since === undefined ? { seq: 0, epoch: null } : await cursorAt(since));
     const isWaiting = wait > 0 && c.req.method === 'GET';
     const { name } = c.get('identity');
-    if (isWaiting && places.isFull(name)) {
+    if (isWaiting && isFull(name)) {
       throw refusal(503, 'too_many_waiting', 'Too many requests wait for changes.', undefined, {
         'retry-after': String(wait),
       });
     }
     const until = clock.steady() + (isWaiting ? wait * 1000 : 0);
-    using _ = isWaiting ? places.take(name) : null;
-    using gone = clientGone(c);
-    const ended = AbortSignal.any([signal, gone.signal]);
+    if (isWaiting) waiting.push(name);
+    using _ = { [Symbol.dispose]: () => void (isWaiting && waiting.splice(waiting.indexOf(name), 1)) };
+    const ended = AbortSignal.any([signal, c.req.raw.signal]);
     for (let from = start; ; ) {
       // Read before the changes: a change that is made in between ends the wait at once.
       const seen = isWaiting ? await counter.current() : 0;

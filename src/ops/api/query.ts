@@ -50,13 +50,6 @@ const instant = z.iso
 const someWords = `a text of 1 to ${MAX_ID_LENGTH} characters`;
 const some = z.string(someWords).min(1, someWords).max(MAX_ID_LENGTH, someWords);
 
-/** Deliveries are read from two tables, so their key has a number for each. */
-const deliveriesCursor = (words: string) =>
-  z
-    .string()
-    .regex(/^\d{1,16}\.\d{1,16}$/, words)
-    .optional();
-
 const pagedByNumber = { limit, after: numberCursor.optional() };
 const period = {
   since: instant.optional().describe('From then on.'),
@@ -66,10 +59,11 @@ const period = {
 export const queries = {
   deliveries: z.strictObject({
     limit,
-    after: deliveriesCursor('the value of `next` from the page before'),
-    above: deliveriesCursor('the value of `newest` of a page').describe(
-      'The `newest` of a page: only what came later.',
-    ),
+    // Deliveries are read from two tables, so their key has a number for each.
+    after: z
+      .string()
+      .regex(/^\d{1,16}\.\d{1,16}$/, 'the value of `next` from the page before')
+      .optional(),
     outcome: listedOutcome.optional(),
     state: eventState.optional().describe('Of accepted ones; `dismissed` also of quarantined ones.'),
     type: some.optional(),

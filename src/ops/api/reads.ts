@@ -1,14 +1,8 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import * as rows from '../../store/report-rows.ts';
-import {
-  type DeliveryReport,
-  type ListPaging,
-  type NumberedTable,
-  recordColumns,
-} from '../../store/reports.ts';
+import { type ListPaging, type NumberedTable, recordColumns } from '../../store/reports.ts';
 import type { OpsEnv } from '../access.ts';
 import type { OpsContext } from '../context.ts';
-import { answerTo } from '../delivery-answers.ts';
 import { explained } from '../problems.ts';
 import { type Snapshots, statusThen } from '../status.ts';
 import { answerPage, asksForCsv, found, nextKey, notFound, notKept } from './answers.ts';
@@ -17,11 +11,6 @@ import * as schemas from './schemas.ts';
 
 /** As the row's declaration names them. */
 const columnsOf = ({ shape }: { shape: object }): string[] => Object.keys(shape);
-
-function withAnswer<Delivery extends Pick<DeliveryReport, 'outcome' | 'reason'>>(delivery: Delivery) {
-  const { status: answer, signature } = answerTo(delivery);
-  return { ...delivery, answer, signature };
-}
 
 /**
  * The reading half of the JSON API. One page looks at a bounded number of rows. So a page of events may be short or empty and
@@ -57,14 +46,14 @@ export function createReads({ store, clock, configuration, diagnose }: OpsContex
     c.json(await configuration(c.get('identity').role === 'operate'), 200),
   );
   api.openapi(routes.listDeliveries, async (c) => {
-    const { limit, after, above, record_id: recordId, ...filter } = c.req.valid('query');
-    const page = await store.listDeliveries({ ...filter, recordId }, { limit, after, above });
-    return answerPage(c, { ...page, items: page.items.map(withAnswer) }, columnsOf(schemas.delivery));
+    const { limit, after, record_id: recordId, ...filter } = c.req.valid('query');
+    const { newest: _, ...page } = await store.listDeliveries({ ...filter, recordId }, { limit, after });
+    return answerPage(c, page, columnsOf(rows.delivery));
   });
   api.openapi(routes.showDelivery, async (c) => {
     const delivery = found(await store.showDelivery(c.req.valid('param').id));
     const diagnosis = delivery.outcome === 'rejected' ? await diagnose(delivery) : null;
-    return c.json({ ...withAnswer(delivery), diagnosis }, 200);
+    return c.json({ ...delivery, diagnosis }, 200);
   });
   api.openapi(routes.listRecords, async (c) => {
     const { limit, after, typed, ...filter } = c.req.valid('query');

@@ -28,20 +28,18 @@ const body = <Schema extends z.ZodType>(schema: Schema) => ({
 const answer = <Schema extends z.ZodType>(schema: Schema, description = 'Done.') => ({
   200: { description, content: json(schema) },
 });
-const queued = <Schema extends z.ZodType>(schema: Schema) => ({
-  202: { description: 'Queued.', content: json(schema) },
-});
 const newestFirst = <Schema extends z.ZodType>(schema: Schema) => answer(schema, 'One page, newest first.');
 
-const problem = (description: string) => ({
-  description,
-  content: { 'application/problem+json': { schema: schemas.problemDetails } },
-});
-const conflict = { 409: problem('Its state does not allow this.') };
-const expired = { 410: problem('`cursor_expired`: take a snapshot and follow from its `after`.') };
-const always = {
-  401: problem('No token, or a wrong one.'),
-  503: problem('The database cannot be used now; try again.'),
+/** RFC 9457; what a status means in general is in RFC 9110. */
+const PROBLEM = {
+  default: {
+    description:
+      'A problem: 400 a parameter that `detail` names · 401 no token, or a wrong one · 403 the token’s role · 404 · 409 its state does not allow this · 410 `cursor_expired`: take a snapshot and follow from its `after` · 503 try again.',
+    content: { 'application/problem+json': { schema: schemas.problemDetails } },
+  },
+};
+const CSV = {
+  'text/csv': { schema: z.string().describe('The items; the header `Link` names the next page.') },
 };
 
 type Sort = Pick<RouteConfig, 'method' | 'description' | 'security'>;
@@ -51,23 +49,16 @@ type Declared = {
   responses: RouteConfig['responses'];
 };
 
-const CSV = {
-  'text/csv': { schema: z.string().describe('The items; the header `Link` names the next page.') },
-};
-
-/** Returns a function that declares routes of one sort. Their 400 and 404 follow from what a request takes. */
-function routesThat<const S extends Sort>(sort: S, problems: Declared['responses'], isList = false) {
+/** Returns a function that declares routes of one sort. */
+function routesThat<const S extends Sort>(sort: S, isList = false) {
   return <const Path extends string, D extends Declared>(operationId: string, path: Path, declared: D) => {
-    const { params, query, body } = declared.request ?? {};
     const { 200: page } = declared.responses;
     const responses = {
       ...declared.responses,
       ...(isList && page !== undefined && 'content' in page
         ? { 200: { ...page, content: { ...page.content, ...CSV } } }
         : {}),
-      ...(query || body ? { 400: problem('A parameter is not usable; `detail` names it.') } : {}),
-      ...(params ? { 404: problem('Not found.') } : {}),
-      ...problems,
+      ...(sort.security === undefined ? PROBLEM : {}),
     };
     // The types have only the declared answers: problems are thrown, and no typed client asks for CSV.
     const route = { ...sort, path, operationId, ...declared, responses };
@@ -75,22 +66,11 @@ function routesThat<const S extends Sort>(sort: S, problems: Declared['responses
   };
 }
 
-const open = routesThat({ method: 'get', security: [] }, {});
-const read = routesThat({ method: 'get', description: 'Takes a token with the role `read`.' }, always);
-const readList = routesThat(
-  { method: 'get', description: 'Takes a token with the role `read`.' },
-  always,
-  true,
-);
-const change = routesThat(
-  { method: 'post', description: 'Takes a token with the role `operate`.' },
-  {
-    ...always,
-    403: problem('The token’s role does not allow it.'),
-    411: problem('The request does not tell the length of its body.'),
-    413: problem('The body is too large.'),
-  },
-);
+const READS = { method: 'get', description: 'Takes a token with the role `read`.' } as const;
+const open = routesThat({ method: 'get', security: [] });
+const read = routesThat(READS);
+const readList = routesThat(READS, true);
+const change = routesThat({ method: 'post', description: 'Takes a token with the role `operate`.' });
 
 /** Newest first, a page at a time. */
 const list = <const Path extends string, Query extends z.ZodObject, Item extends z.ZodType>(
@@ -130,13 +110,10 @@ export const openapi = read('openapi', '/openapi.json', {
 export const status = read('status', '/api/status', {
   summary: 'Whether the mirror is in sync, and if not, why',
   request: { query: queries.status },
-  responses: {
-    ...answer(
-      z.union([schemas.status, schemas.statusThen]),
-      'The figures of the status page; with `at`, what was so then.',
-    ),
-    404: problem('`not_kept`: before what is kept, or in the future.'),
-  },
+  responses: answer(
+    z.union([schemas.status, schemas.statusThen]),
+    'The figures of the status page; with `at`, what was so then (404 `not_kept`: before what is kept).',
+  ),
 });
 export const configuration = read('configuration', '/api/configuration', {
   summary: 'What the service runs with, and what it finds of its own set-up',
@@ -175,15 +152,12 @@ export const recordHistory = readList('recordHistory', '/api/records/{kind}/{id}
 export const followChanges = readList('followChanges', '/api/changes', {
   summary: 'Every change after a number, oldest first',
   request: { query: queries.changes },
-  responses: { ...answer(schemas.feed, 'Changes. `next` always says where to go on.'), ...expired },
+  responses: answer(schemas.feed, 'Changes. `next` always says where to go on.'),
 });
 export const snapshot = readList('snapshot', '/api/snapshot', {
   summary: 'All rows, and the number from which to follow the changes',
   request: { query: queries.snapshot },
-  responses: {
-    ...answer(schemas.snapshot, 'One page, kind after kind, by id; tombstones included.'),
-    ...expired,
-  },
+  responses: answer(schemas.snapshot, 'One page, kind after kind, by id; tombstones included.'),
 });
 export const listProblems = list(
   'listProblems',
@@ -203,50 +177,42 @@ export const listAudit = list('listAudit', '/api/audit', 'Who changed what', que
 export const retryDelivery = change('retryDelivery', '/api/deliveries/{id}/retry', {
   summary: 'Process a failed event again, or take a quarantined delivery as an event',
   request: byId,
-  responses: {
-    ...answer(schemas.done.retried, 'Done. If it fails again: 409 with the reason.'),
-    ...conflict,
-  },
+  responses: answer(schemas.done.retried, 'Done. If it fails again: 409 with the reason.'),
 });
 export const dismissDelivery = change('dismissDelivery', '/api/deliveries/{id}/dismiss', {
   summary: 'Dismiss a failed event or a quarantined delivery',
   request: byId,
-  responses: { ...answer(schemas.done.dismissed), ...conflict },
+  responses: answer(schemas.done.dismissed),
 });
 export const startSync = change('startSync', '/api/syncs', {
   summary: 'Read kinds, or records, from the API now',
   request: body(syncRequest),
-  responses: { ...queued(schemas.done.sync), ...conflict },
+  responses: { 202: { description: 'Queued.', content: json(schemas.done.sync) } },
 });
 export const resolveProblem = change('resolveProblem', '/api/problems/{id}/resolve', {
   summary: 'Resolve a problem: accept exactly what it shows, or find the record of its events',
   request: { ...byRowId, ...body(resolveRequest) },
-  responses: { ...answer(z.union([schemas.done.resolved, schemas.done.found])), ...conflict },
+  responses: answer(z.union([schemas.done.resolved, schemas.done.found])),
 });
-
 export const approveDeletions = change('approveDeletions', '/api/problems/{id}/approve', {
   summary: 'Let exactly the pending deletions go that a digest names',
   request: { ...byRowId, ...body(decision) },
-  responses: { ...answer(schemas.done.approved), ...conflict },
+  responses: answer(schemas.done.approved),
 });
 export const keepRecords = change('keepRecords', '/api/problems/{id}/keep', {
   summary: 'Refuse exactly the pending deletions that a digest names',
   request: { ...byRowId, ...body(decision) },
-  responses: { ...answer(schemas.done.kept), ...conflict },
+  responses: answer(schemas.done.kept),
 });
 export const pause = change('pause', '/api/pause', {
   summary: 'Stop processing and repairs; deliveries are still kept',
   responses: answer(schemas.done.paused),
 });
-export const notifyTest = change('notifyTest', '/api/notify-test', {
-  summary: 'Send a test to NOTIFY_URL',
-  responses: {
-    ...answer(schemas.done.notified, 'It was taken.'),
-    ...conflict,
-    502: problem('It was not taken; `detail` says why.'),
-  },
-});
 export const resume = change('resume', '/api/resume', {
   summary: 'Resume processing and repairs',
   responses: answer(schemas.done.paused),
+});
+export const notifyTest = change('notifyTest', '/api/notify-test', {
+  summary: 'Send a test to NOTIFY_URL',
+  responses: answer(schemas.done.notified, 'It was taken. If not: 502, and `detail` says why.'),
 });

@@ -1,7 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { PROBLEM_REASONS } from '../../mirror/problems.ts';
 import * as rows from '../../store/report-rows.ts';
-import { SIGNATURES } from '../delivery-answers.ts';
 import { DATABASE } from '../problems.ts';
 
 /** The answers of the JSON API. Their rows are in `store/report-rows.ts`. */
@@ -164,11 +163,6 @@ export const problemDetails = z
 const next = text.nullable().describe('To be given as `after` for the next page; null on the last.');
 export const listOf = <Item extends z.ZodType>(item: Item) => z.object({ items: z.array(item), next });
 
-const answered = {
-  answer: whole.describe('The HTTP status that it was answered with.'),
-  signature: z.enum(SIGNATURES),
-};
-export const delivery = rows.delivery.extend(answered).openapi('Delivery');
 const diagnosis = z.object({
   causes: z
     .array(z.object({ code: text, what: text, remedy: text, settings: z.record(text, text).optional() }))
@@ -177,18 +171,16 @@ const diagnosis = z.object({
 });
 export const shownDelivery = rows.shownDelivery
   .extend({
-    ...answered,
     diagnosis: diagnosis.nullable().describe('Of a rejected one: why, as `doctor` says it.'),
   })
   .openapi('ShownDelivery');
 /** Searched backwards: each page looks at a bounded number of rows. */
 export const deliveries = z.object({
-  items: z.array(delivery).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
+  items: z.array(rows.delivery).describe('Fewer than `limit`, or none, also on a page that is not the last.'),
   next,
   looked_back_to: instant
     .nullable()
     .describe('A page looks at a bounded number of rows. If that ended it: when the oldest of them came in.'),
-  newest: text.describe('To be given as `above` for later deliveries only.'),
 });
 
 export const feed = z.object({

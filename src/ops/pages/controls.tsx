@@ -73,23 +73,18 @@ interface InputAttributes {
   step?: number;
   pattern?: string;
   title?: string;
-  'aria-keyshortcuts'?: string;
 }
 
 interface FiltersOf {
   action: string;
   label: 'Filter' | 'Search';
   fields: readonly FilterField[];
-  hidden?: Readonly<Record<string, string | undefined>>;
 }
 
 /** The filters of a list, as the address has them. */
-export function Filters({ action, label, fields, hidden = {} }: FiltersOf) {
+export function Filters({ action, label, fields }: FiltersOf) {
   return (
     <form class="filters" method="get" action={action} aria-label={label}>
-      {Object.entries(hidden).map(([name, value]) =>
-        value === undefined ? null : <input type="hidden" name={name} value={value} />,
-      )}
       {fields.map(([name, words, value = '', how = {}]) =>
         'map' in how ? (
           <label>

@@ -1,15 +1,15 @@
 import type { Child } from 'hono/jsx';
 import { z } from 'zod';
-import { EVENT_TYPES } from '../../compliance/kinds.ts';
+import { EVENT_TYPES, KINDS } from '../../compliance/kinds.ts';
+import { eventState, listedOutcome } from '../../store/report-rows.ts';
 import type { DeliveryReport } from '../../store/reports.ts';
 import { queries } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
-import { answerTo } from '../delivery-answers.ts';
 import { codeWords, figure } from '../words.ts';
 import { anyOf, Filters } from './controls.tsx';
 import type { List } from './list-page.tsx';
-import { About, From, Instant, quiet, State, Tabs, Word } from './pieces.tsx';
-import { deliveryHref, pathWith } from './query.ts';
+import { About, From, Instant, quiet, State, Word } from './pieces.tsx';
+import { deliveryHref } from './query.ts';
 
 /** An instant as in the API. A browser's field has no zone, because its time is UTC, and no seconds if they are 0. */
 const instant = z
@@ -19,7 +19,7 @@ const instant = z
   .optional();
 
 const filters = queries.deliveries
-  .pick({ outcome: true, state: true, type: true, kind: true, record_id: true, search: true })
+  .omit({ limit: true, after: true })
   .extend({ since: instant, until: instant });
 
 type Filter = z.output<typeof filters>;
@@ -30,17 +30,11 @@ export const deliveriesList = ({ store }: OpsContext): List<typeof filters, Deli
   noun: ['delivery', 'deliveries'],
   filters,
   cursor: queries.deliveries.shape.after.unwrap(),
-  live: 'count',
   async read({ record_id: recordId, ...filter }, paging) {
     const { looked_back_to: at, ...page } = await store.listDeliveries({ ...filter, recordId }, paging);
     return { ...page, reached: at === null ? null : <Instant at={at} /> };
   },
-  head: (filter) => (
-    <>
-      <Chips {...filter} />
-      <SearchForm {...filter} />
-    </>
-  ),
+  head: (filter) => <SearchForm {...filter} />,
   dense: true,
   columns: [
     ['Received', Received],
@@ -48,51 +42,30 @@ export const deliveriesList = ({ store }: OpsContext): List<typeof filters, Deli
     ['Event', Event, 'wide'],
     ['About', (delivery) => <About {...delivery} otherwise="no known record" />, 'wide'],
     ['From', From, 'wide'],
-    ['Answer', (delivery) => answerTo(delivery).status, 'n'],
     ['Times', (delivery) => figure(delivery.deliveries), 'n'],
     ['Reason', reasonWords, 'full error'],
   ],
   empty(isFiltered, { search, outcome, state }) {
-    if (!isFiltered) return 'No delivery yet. The first one is shown here at once, accepted or not.';
+    if (!isFiltered) return 'No delivery yet. Each is listed here, accepted or not.';
     if (search !== undefined && state === undefined && (outcome ?? 'rejected') === 'rejected')
       return 'No matching deliveries. If a delivery was rejected for its headers alone, its body was not read: search by its time.';
     return 'No matching deliveries.';
   },
 });
 
-const CHIPS: readonly (readonly [words: string, chosen: Pick<Filter, 'outcome' | 'state'>])[] = [
-  ['all', {}],
-  ['failed', { state: 'failed' }],
-  ['quarantined', { outcome: 'quarantined' }],
-  ['rejected', { outcome: 'rejected' }],
-];
-
-/** Each is a filter alone. Others are in addresses that pages and people make. */
-function Chips({ outcome, state, ...rest }: Filter) {
-  return (
-    <Tabs
-      label="Which deliveries"
-      tabs={CHIPS.map(([words, chosen]) => ({
-        href: pathWith('/deliveries', { ...rest, ...chosen }),
-        words,
-        isShown: chosen.outcome === outcome && chosen.state === state,
-      }))}
-    />
-  );
-}
-
-/** Its hidden fields are the filters that it does not show. */
-function SearchForm({ search, type, since, until, ...hidden }: Filter) {
-  const isKnown = type === undefined || EVENT_TYPES.some((each) => each === type);
-  const types = isKnown ? EVENT_TYPES : [...EVENT_TYPES, type];
+function SearchForm({ search, outcome, state, type, kind, record_id, since, until }: Filter) {
+  const types = new Set([...EVENT_TYPES, ...(type === undefined ? [] : [type])]);
   return (
     <Filters
       action="/deliveries"
       label="Search"
-      hidden={hidden}
       fields={[
-        ['search', 'Event’s id, record’s id or text in the body', search, SEARCH_BOX],
-        ['type', 'Type', type, anyOf(types)],
+        ['search', 'Event’s id, record’s id or text in the body', search, { type: 'search' }],
+        ['outcome', 'Outcome', outcome, anyOf(listedOutcome.options)],
+        ['state', 'State of its event', state, anyOf(eventState.options)],
+        ['type', 'Type', type, anyOf([...types])],
+        ['kind', 'Kind', kind, anyOf(KINDS, codeWords)],
+        ['record_id', 'Record', record_id],
         ['since', 'Since (UTC)', since?.slice(0, 19), TIME_FIELD],
         ['until', 'Until (UTC)', until?.slice(0, 19), TIME_FIELD],
       ]}
@@ -100,7 +73,6 @@ function SearchForm({ search, type, since, until, ...hidden }: Filter) {
   );
 }
 
-const SEARCH_BOX = { type: 'search', 'aria-keyshortcuts': '/' } as const;
 const TIME_FIELD = { type: 'datetime-local', step: 1 } as const;
 
 function Received({ id, received_at }: DeliveryReport) {

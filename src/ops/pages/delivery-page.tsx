@@ -4,13 +4,11 @@ import { found } from '../api/answers.ts';
 import { idFromPath } from '../api/ids.ts';
 import type { Diagnosis as Explained } from '../api/schemas.ts';
 import type { OpsContext } from '../context.ts';
-import { answerTo } from '../delivery-answers.ts';
 import { codeWords, count, figure } from '../words.ts';
-import { Body } from './body.tsx';
 import { ActionForm, Button } from './controls.tsx';
 import { OutcomeState, reasonWords } from './deliveries.tsx';
 import type { Content } from './layout.tsx';
-import { About, EventLink, type Fact, Facts, From, Instant } from './pieces.tsx';
+import { About, EventLink, type Fact, Facts, From, Instant, Text } from './pieces.tsx';
 import { deliveryHref } from './query.ts';
 import { Change, Verified } from './record-page.tsx';
 
@@ -19,9 +17,7 @@ export async function deliveryPage(context: OpsContext, c: OpsHandlerContext): P
   const { store, diagnose } = context;
   const missing = 'There is no such delivery, or it is not kept any more.';
   const delivery = found(await store.showDelivery(idFromPath(c.req.param('id') ?? '')), missing);
-  const { id, outcome, body, body_base64 } = delivery;
-  const bytes =
-    body === null ? null : Buffer.from(body_base64 ?? body, body_base64 === null ? 'utf8' : 'base64');
+  const { id, outcome, body } = delivery;
   return {
     title: `Delivery ${id}`,
     heading: (
@@ -36,7 +32,12 @@ export async function deliveryPage(context: OpsContext, c: OpsHandlerContext): P
         <Verbs {...delivery} />
         {outcome === 'rejected' ? <Diagnosis diagnosis={await diagnose(delivery)} /> : null}
         {outcome === 'accepted' ? await whatItChanged(store, delivery) : null}
-        <Body bytes={bytes} whyNone={outcome === 'rejected' ? NOT_KEPT : TRIMMED} />
+        <h2>Body</h2>
+        {body ? (
+          <Text text={body} label="Body" />
+        ) : (
+          <p class="note">{body === '' ? 'It is empty.' : outcome === 'rejected' ? NOT_KEPT : TRIMMED}</p>
+        )}
       </>
     ),
   };
@@ -47,7 +48,6 @@ const NOT_KEPT = 'Not kept: it was too large, or the delivery was rejected for i
 
 function factsOf(delivery: ShownDelivery): Facts {
   const { outcome, state, deliveries, attempts, reason, t } = delivery;
-  const { status, signature } = answerTo(delivery);
   const isEvent = outcome === 'accepted';
   return [
     ['Outcome', <OutcomeState {...delivery} />],
@@ -58,7 +58,6 @@ function factsOf(delivery: ShownDelivery): Facts {
     reason === CONFLICTING && ['The event of the same id', <EventLink id={delivery.event_id ?? ''} />],
     ['About', <About {...delivery} otherwise="no known record" />],
     ['From', <From {...delivery} />],
-    ['Answer', `${status}, signature ${codeWords(signature)}`],
     delivery.created !== null && ['Created by the sender', <Instant at={delivery.created} precise />],
     ['Received', <Instant at={delivery.received_at} precise />],
     outcome === 'rejected' &&

@@ -4,7 +4,6 @@ import type { Paging } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
 import { nextKey } from '../api/answers.ts';
 import { numberCursor } from '../api/query.ts';
-import { count } from '../words.ts';
 import type { Content, PageName } from './layout.tsx';
 import { type Column, Empty, Pager, Table } from './pieces.tsx';
 import { hereWith, linksOf, PAGE_ROWS, pageQuery } from './query.ts';
@@ -13,14 +12,9 @@ import { hereWith, linksOf, PAGE_ROWS, pageQuery } from './query.ts';
 interface Rows<Row> {
   items: readonly Row[];
   next: string | null;
-  /** The newest row: an open page counts the rows above it. */
-  newest?: string;
   /** How far a search came before the page was full; null: it was full, or the search came to the end. */
   reached?: Child;
 }
-
-/** `above`: only the rows newer than this. */
-export type ListPaging = Paging & { above?: string | undefined };
 
 /** A list of rows, the newest first. */
 export interface List<Filters extends z.ZodObject, Row> {
@@ -30,11 +24,11 @@ export interface List<Filters extends z.ZodObject, Row> {
   /** What a row is called, for one and for many. */
   noun: readonly [one: string, many: string];
   filters: Filters;
-  /** The form of `after` and `above`; default: a number. */
+  /** The form of `after`; default: a number. */
   cursor?: z.ZodString;
-  read(filter: z.output<Filters>, paging: ListPaging): Promise<Rows<Row>>;
-  /** What an open page shows anew: how many rows are new, or the rows themselves. Default: nothing. */
-  live?: 'count' | 'rows';
+  read(filter: z.output<Filters>, paging: Paging): Promise<Rows<Row>>;
+  /** An open page shows its rows anew. Not where people read rows while others come: they would move. */
+  live?: true;
   /** What stands before the rows. */
   head?: (filter: z.output<Filters>, rows: readonly Row[]) => Child | Promise<Child>;
   columns: readonly Column<Row>[];
@@ -53,22 +47,15 @@ export const numbered = <Row extends { id: number }>(items: readonly Row[]): Row
 /** The page of a list: what it is, its filters, its rows or why there are none, and the way to older rows. */
 export function listPage<Filters extends z.ZodObject, Row>(list: List<Filters, Row>) {
   const { name, title = name, note, noun, cursor = numberCursor, columns, live } = list;
-  const query = list.filters.extend({ after: cursor.optional(), above: cursor.optional() });
+  const query = list.filters.extend({ after: cursor.optional() });
   return async (c: OpsHandlerContext): Promise<Content> => {
-    const { after, above, ...given } = pageQuery(c, query) as { after?: string; above?: string };
+    const { after, ...given } = pageQuery(c, query) as { after?: string };
     const filter = given as z.output<Filters>;
-    const { items, reached = null, ...rows } = await list.read(filter, { limit: PAGE_ROWS, after, above });
-    const page = { title, current: name, note };
-    if (above !== undefined) {
-      const found = count(items.length, `new ${noun[0]}`, `new ${noun[1]}`);
-      const words = items.length === 0 ? null : `${found}${rows.next === null ? '' : ' and more'}`;
-      return { ...page, body: <NewRows words={words} href={hereWith(c, { above: undefined })} /> };
-    }
+    const { items, reached = null, ...rows } = await list.read(filter, { limit: PAGE_ROWS, after });
     const isFiltered = Object.values(filter).some((value) => value !== undefined);
     const body = (
       <>
         {(await list.head?.(filter, items)) ?? null}
-        {live === 'count' ? <NewRows words={null} href="" /> : null}
         <div data-part="rows">
           {items.length === 0 ? (
             <Empty>
@@ -86,20 +73,7 @@ export function listPage<Filters extends z.ZodObject, Row>(list: List<Filters, R
         <Pager {...linksOf(c, rows.next)} words={reached === null ? `More ${noun[1]}` : 'Look further'} />
       </>
     );
-    const again = live === undefined || after !== undefined ? null : hereWith(c, { above: rows.newest });
-    return { ...page, again, body };
+    const again = live && after === undefined ? hereWith(c, {}) : null;
+    return { title, current: name, note, again, body };
   };
-}
-
-/** New rows are only counted, because the rows that a person reads must not move. Null: there are none. */
-function NewRows({ words, href }: { words: string | null; href: string }) {
-  return (
-    <div data-part="new-rows">
-      {words === null ? null : (
-        <p class="new-rows">
-          <a href={href}>{words}: show them</a>
-        </p>
-      )}
-    </div>
-  );
 }

@@ -2,8 +2,8 @@ import { type Child, createContext, type PropsWithChildren, useContext } from 'h
 import type { Kind } from '../../compliance/kinds.ts';
 import type { ChangeReport } from '../../store/reports.ts';
 import type { Identity } from '../access.ts';
-import { NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
-import { age, kindNoun } from '../words.ts';
+import { NAME_SHOWN_CHARACTERS, shortened, shownText } from '../body-text.ts';
+import { age, figure, kindNoun } from '../words.ts';
 import { deliveryHref, recordHref } from './query.ts';
 
 /** What every piece of a page may need. */
@@ -61,6 +61,21 @@ const WHOLE_CHARACTERS = 16;
 export function Word({ text }: { text: string | null }) {
   const shown = shortened(text ?? '', NAME_SHOWN_CHARACTERS);
   return <span class={shown.length <= WHOLE_CHARACTERS ? 'whole' : undefined}>{shown}</span>;
+}
+
+/** A text from outside, up to a limit. JSON is indented. */
+export function Text({ text, label }: { text: string; label: string }) {
+  const shown = shownText(text);
+  return (
+    <>
+      <section class="pre" aria-label={shown.isIndented ? `${label}, indented` : label} tabindex={0}>
+        <pre>{shown.text}</pre>
+      </section>
+      {shown.left === 0 ? null : (
+        <p class="note">{figure(shown.left)} more characters are left out here; the API has them.</p>
+      )}
+    </>
+  );
 }
 
 type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third' | 'half'; aside?: unknown }>;

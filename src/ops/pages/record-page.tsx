@@ -8,10 +8,9 @@ import { queries } from '../api/query.ts';
 import { FIELDS_SHOWN, fieldChanges, NAME_SHOWN_CHARACTERS, shortened } from '../body-text.ts';
 import type { OpsContext } from '../context.ts';
 import { kindNoun } from '../words.ts';
-import { Text } from './body.tsx';
 import { ActionButton } from './controls.tsx';
 import type { Content } from './layout.tsx';
-import { Cause, Empty, EventLink, Facts, Instant, nameOr, Pager, quiet, Table } from './pieces.tsx';
+import { Cause, Empty, EventLink, Facts, Instant, nameOr, Pager, quiet, Table, Text } from './pieces.tsx';
 import { linksOf, PAGE_ROWS, pageQuery, pathWith, pendingHref } from './query.ts';
 
 const query = queries.byNumber.pick({ after: true });

@@ -21,14 +21,6 @@ export const SCRIPT = `
     return;
   }
 
-  addEventListener('keydown', (event) => {
-    const field = document.querySelector('[aria-keyshortcuts="' + CSS.escape(event.key) + '"]');
-    if (!field || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest('input:not([type="checkbox"]), select')) return;
-    event.preventDefault();
-    field.focus();
-  });
-
   const main = document.querySelector('main[data-again]');
   const light = document.querySelector('[data-live]');
   if (!main) return;
@@ -61,7 +53,7 @@ export const SCRIPT = `
       (stops.find((stop) => nameOf(stop) === name) ?? stops[place])?.focus({ preventScroll: true });
     }
     document.title = page.title;
-    const words = main.querySelector('.verdict h1, .new-rows')?.textContent ?? '';
+    const words = main.querySelector('.verdict h1')?.textContent ?? '';
     if (said.textContent !== words) said.textContent = words;
   };
 

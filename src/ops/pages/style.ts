@@ -90,13 +90,12 @@ main > .actions, form > .actions { margin-top: var(--s4) }
 .facts + .note { max-width: 72ch; margin-top: var(--s4) } .facts + .actions { margin-top: var(--s4) }
 .filters { display: flex; flex-wrap: wrap; align-items: end; gap: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
 .filters label { display: grid; gap: var(--s1); flex: 1 1 9rem; min-width: 0; font-size: .8125rem; color: var(--soft) }
-.filters label:has([aria-keyshortcuts]) { flex-basis: 100% } .filters label:has([type="datetime-local"]) { flex-basis: 17rem }
+.filters label:has([type="search"]) { flex-basis: 100% } .filters label:has([type="datetime-local"]) { flex-basis: 17rem }
 .filters select, .filters input:not([type="checkbox"]):not([type="hidden"]) { width: 100%; min-width: 0; min-height: 2.5rem; padding: var(--s1) var(--s3); border: 1px solid var(--field); border-radius: .5rem; background: var(--card); color: var(--ink); font: .9375rem/1.3 var(--sans) }
 .filters + * { margin-top: var(--s4) }
 input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem; flex: none; transform: translateY(.1rem) }
 .empty { margin-top: var(--s4); padding: var(--s6) var(--s4); border: 1px dashed var(--line); border-radius: .75rem; color: var(--soft); text-align: center; text-wrap: balance }
 .notice { margin: 0 0 var(--s4); padding: var(--s3) var(--s4); border-left: 3px solid var(--good); border-radius: 0 .5rem .5rem 0; background: var(--card) }
-.new-rows { margin: var(--s4) 0 0; padding: var(--s2) var(--s4); border: 1px solid var(--line); border-left: 3px solid var(--accent); border-radius: .75rem; background: var(--card) }
 .pager { display: flex; flex-wrap: wrap; justify-content: space-between; gap: var(--s2) var(--s5); margin-top: var(--s4) }
 .pager a { padding: var(--s1) 0 } .pager a[rel="next"] { margin-left: auto }
 .pre { margin-top: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card); max-height: 36rem; overflow: auto }

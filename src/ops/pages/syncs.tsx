@@ -16,7 +16,7 @@ export const syncsList = ({ store, facts }: OpsContext): List<typeof noFilters, 
   note: 'A full sync compares every record of a kind with the compliance service, and repairs what differs.',
   noun: ['full sync', 'full syncs'],
   filters: noFilters,
-  live: 'rows',
+  live: true,
   read: async (_, paging) => numbered(await store.list('sync_runs', paging)),
   head: () => (
     <>
