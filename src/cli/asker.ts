@@ -4,7 +4,7 @@ import { MirrorError, UsageError } from '../platform/errors.ts';
 import { type Cli, writeText } from './cli.ts';
 import { printable } from './text.ts';
 
-interface Question {
+export interface Question {
   text: string;
   /** The setting or the option by which a script gives the answer. */
   flag: string;

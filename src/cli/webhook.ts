@@ -6,8 +6,8 @@ import { type Cli, writeJson, writeRows, writeText } from './cli.ts';
 import { clockOf, configHere, withStore } from './database.ts';
 import { notFound } from './lists.ts';
 import { helpNote, jsonOption } from './options.ts';
+import { DEFAULT_EVENTS, type RegisterOptions, register } from './register.ts';
 import { stopSignals } from './stop-signals.ts';
-import { DEFAULT_EVENTS, type RegisterOptions, register } from './webhook/register.ts';
 
 export function webhookCommand(cli: Cli): Command {
   const webhook = new Command('webhook').description('have the compliance service send its events here');

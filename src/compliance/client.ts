@@ -314,19 +314,6 @@ function createSender(options: ClientOptions) {
   };
 }
 
-/** For one look whether an API answers. */
-const LOOK_TIMEOUT_MS = 10_000;
-
-/** Asks for a list without credentials, which an API refuses in its own way. What came instead of its list; null: the list. */
-export async function lookForApi(base: URL, signal: AbortSignal): Promise<UpstreamError | null> {
-  const path = COLLECTIONS.policy;
-  const asked = { method: 'GET', body: null } as const;
-  const reply = await exchange(urlFor(base, path), asked, LOOK_TIMEOUT_MS, signal);
-  const expected = { method: 'GET', path, isSuccess: isOk, read: () => null } as const;
-  const verdict = judge(expected, reply, { auth: 'api_key', authorization: null, wallMs: Date.now() });
-  return verdict instanceof UpstreamError ? verdict : null;
-}
-
 const ago = ({ wall, steady }: Moment, ms: number): Moment => ({ wall: wall - ms, steady: steady - ms });
 
 /** For each kind the path of its collection below the base URL. Source: section 4 of the specification. */

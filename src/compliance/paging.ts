@@ -128,26 +128,3 @@ export function explainBefore(
 export function findingText({ set, sentence }: PagingFinding): string {
   return set === null ? sentence : `${sentence}; set ${set.name}=${set.value}`;
 }
-
-/** A number far behind the last page of any list. */
-const FAR_BEHIND = 1_000_000;
-
-/** A fault that the first two pages of a list and the page before them show; null: they show none. */
-export async function examinePaging(asked: PagingSettings, ask: AskForPage): Promise<PagingFinding | null> {
-  const byOffset = isOffset(asked.pageParam);
-  const first = await ask(firstPageOf(asked), null);
-  if (first === null) return null;
-  const second = await ask(byOffset ? first.ids.length : asked.firstPage + 1, null);
-  const repeats =
-    first.ids.length > 0 && second !== null && JSON.stringify(second.ids) === JSON.stringify(first.ids);
-  if (repeats) return isWholeList(first, asked) ? null : await explainRepeat(first, asked, ask);
-  if (byOffset || asked.firstPage === 0) return null;
-  const seen = new Set([...first.ids, ...(second?.ids ?? [])]);
-  const before = await ask(asked.firstPage - 1, null);
-  const finding = explainBefore(before, first, seen, asked);
-  if (finding === null) return null;
-  // Some services answer any number out of range with their last page.
-  const last = await ask(FAR_BEHIND, null);
-  for (const id of last?.ids ?? []) seen.add(id);
-  return explainBefore(before, first, seen, asked);
-}

@@ -120,7 +120,7 @@ async function registrationOf(
 }
 
 /** What answers at a registered address in place of a receiver; null: a receiver, which takes POST only. */
-export async function whoAnswers(url: string): Promise<string | null> {
+async function whoAnswers(url: string): Promise<string | null> {
   try {
     const { status, headers } = await fetch(url, {
       redirect: 'manual',

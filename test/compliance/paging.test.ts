@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import {
   type AskForPage,
-  examinePaging,
+  explainBefore,
+  explainRepeat,
   findingText,
+  firstPageOf,
+  isOffset,
   isWholeList,
+  type PagingFinding,
   type PagingSettings,
 } from '../../src/compliance/paging.ts';
 
@@ -49,6 +53,22 @@ const clamped = (first: number) => (given: (name: string) => number | null, size
 };
 const byOffset = (name: string) => (given: (name: string) => number | null) => given(name) ?? 0;
 
+/** As a full sync reads a list. */
+async function examine(asked: PagingSettings, ask: AskForPage): Promise<PagingFinding | null> {
+  const first = (await ask(firstPageOf(asked), null))!;
+  const seen = new Set(first.ids);
+  for (let nth = 1; seen.size > 0; nth += 1) {
+    const page = await ask(isOffset(asked.pageParam) ? seen.size : asked.firstPage + nth, null);
+    if (nth === 1 && String(page?.ids) === String(first.ids))
+      return isWholeList(first, asked) ? null : await explainRepeat(first, asked, ask);
+    const before = seen.size;
+    for (const id of page?.ids ?? []) seen.add(id);
+    if (seen.size === before) break;
+  }
+  if (isOffset(asked.pageParam) || asked.firstPage === 0) return null;
+  return explainBefore(await ask(asked.firstPage - 1, null), first, seen, asked);
+}
+
 describe('the first pages of a list', () => {
   it.each<[string, Shape, PagingSettings]>([
     ['pages as they are set', { leavesOut: byNumber('page', 1) }, SETTINGS],
@@ -64,7 +84,7 @@ describe('the first pages of a list', () => {
     ['the last page for every number that is none', { leavesOut: clamped(1), total: true }, SETTINGS],
     ['nothing at all', { records: [], leavesOut: byNumber('page', 1) }, SETTINGS],
   ])('say nothing against the settings with %s', async (_what, shape, settings) => {
-    expect(await examinePaging(settings, service(shape, settings).ask)).toBeNull();
+    expect(await examine(settings, service(shape, settings).ask)).toBeNull();
   });
 
   it.each<[string, Shape, PagingSettings, string]>([
@@ -96,7 +116,7 @@ describe('the first pages of a list', () => {
     ['an offset', { leavesOut: byOffset('offset'), total: true }, SETTINGS, 'COMPLIANCE_PAGE_PARAM=offset'],
     ['records to skip', { leavesOut: byOffset('skip') }, SETTINGS, 'COMPLIANCE_PAGE_PARAM=skip'],
   ])('name the setting and the value with %s', async (_what, shape, settings, expected) => {
-    const finding = await examinePaging(settings, service(shape, settings).ask);
+    const finding = await examine(settings, service(shape, settings).ask);
     expect(findingText(finding!)).toMatch(new RegExp(`; set ${expected.replace(/[[\]]/g, '\\$&')}$`));
   });
 
@@ -106,14 +126,14 @@ describe('the first pages of a list', () => {
     ['no pages and as many as a page has', { leavesOut: () => 0 }, /nothing says whether these are all/],
   ])('are explained without a setting with %s', async (_what, shape, expected) => {
     const { ask, asked } = service(shape);
-    const finding = await examinePaging(SETTINGS, ask);
+    const finding = await examine(SETTINGS, ask);
     expect(finding).toMatchObject({ set: null, sentence: expect.stringMatching(expected) });
     expect(asked()).toBeLessThan(12);
   });
 
   it('prove nothing where the list was only late to turn its page', async () => {
     let asked = 0;
-    const finding = await examinePaging(SETTINGS, async (page) => {
+    const finding = await examine(SETTINGS, async (page) => {
       asked += 1;
       // The second request alone is answered as if it were the first.
       const from = asked === 2 ? 0 : (page - 1) * 50;
@@ -124,7 +144,7 @@ describe('the first pages of a list', () => {
 
   it('are not asked for by guesses that the service refuses, more than twice', async () => {
     let guesses = 0;
-    await examinePaging(SETTINGS, async (_page, query) => {
+    await examine(SETTINGS, async (_page, query) => {
       if (query === null) return { ids: RECORDS.slice(0, 50), meta: {}, next: null };
       guesses += 1;
       return null;

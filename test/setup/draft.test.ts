@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { withSetting, writePrivate } from '../../src/cli/setup/draft.ts';
+import { withSetting, writePrivate } from '../../src/cli/draft.ts';
 import { UsageError } from '../../src/platform/errors.ts';
 
 describe('one setting in the text of an .env', () => {

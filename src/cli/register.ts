@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import { UpstreamError } from '../../compliance/errors.ts';
+import { UpstreamError } from '../compliance/errors.ts';
 import {
   coverageOf,
   EVERY_FAMILY,
@@ -9,26 +9,25 @@ import {
   type RegistrationAnswer,
   registrationRequestSchema,
   secretAt,
-} from '../../compliance/registration.ts';
-import { openSecret, sealSecret } from '../../compliance/secrets.ts';
-import { type Clock, momentOf } from '../../platform/clock.ts';
-import { type Config, requireHttpsOrLoopback } from '../../platform/config.ts';
-import { MirrorError, UsageError } from '../../platform/errors.ts';
-import { whoAnswers } from '../../service/configuration.ts';
+} from '../compliance/registration.ts';
+import { openSecret, sealSecret } from '../compliance/secrets.ts';
+import { type Clock, momentOf } from '../platform/clock.ts';
+import { type Config, requireHttpsOrLoopback } from '../platform/config.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import {
   AWAITED_FACT,
   faultOfSecret,
   SECRETS_LOOK_MS,
   secretSettings,
   stateOfSecret,
-} from '../../service/signing-secrets.ts';
-import { AUDIT_ASKED } from '../../store/reports.ts';
-import type { Store, StoredRegistration } from '../../store/store.ts';
-import { type Asker, yes } from '../asker.ts';
-import type { Cli } from '../cli.ts';
-import { commandClient, complianceSettings, requireKey } from '../client.ts';
-import { clockOf, configHere, isServed, withStore } from '../database.ts';
-import { DifferenceFound } from '../exit.ts';
+} from '../service/signing-secrets.ts';
+import { AUDIT_ASKED } from '../store/reports.ts';
+import type { Store, StoredRegistration } from '../store/store.ts';
+import { type Asker, yes } from './asker.ts';
+import type { Cli } from './cli.ts';
+import { commandClient, complianceSettings, requireKey } from './client.ts';
+import { clockOf, configHere, isServed, withStore } from './database.ts';
+import { DifferenceFound } from './exit.ts';
 
 const DESCRIPTION = 'compliance-mirror';
 export const DEFAULT_EVENTS = EVERY_FAMILY.join(',');
@@ -157,27 +156,17 @@ async function make(steps: Steps, request: Request, always: boolean): Promise<Ma
     asker.say('It was requested before, and whether that took effect is not known.', 'bad');
   }
   const isKnown = held !== undefined || isOpen;
-  // What is registered is no news, and deliveries show whether they arrive.
-  const isReached = held !== undefined || (await probe(asker, url));
+  if (!isReceiverPath(url)) {
+    const only = `${RECEIVER_PATH}, the only path at which deliveries are taken, unless a proxy rewrites it`;
+    asker.say(`${url} does not end in ${only}.`, 'bad');
+  }
   const question = isKnown ? `Register ${url} once more?` : `Register ${url}?`;
-  // A script goes on with an address that answers nothing here: the compliance service may reach it.
-  if (always || (await yes(asker, question, !isKnown && (isReached || !asker.isPerson)))) {
+  if (always || (await yes(asker, question, !isKnown))) {
     return await send(steps, request, fact);
   }
   if (held === undefined) throw isOpen ? outcomeUnknown() : new MirrorError('declined', 'nothing was sent');
   asker.say('Nothing was sent. If the compliance service no longer has it, register it with --yes.');
   return { present: held, isNew: false };
-}
-
-/** Whether a receiver answers at the address. Only a hint: the compliance service may reach what we do not. */
-async function probe(asker: Asker, url: string): Promise<boolean> {
-  const instead = await whoAnswers(url);
-  if (instead === null) asker.say(`${url} answers as a receiver does.`, 'good');
-  else asker.say(`${url} does not answer from here as a receiver does: ${instead}`, 'bad');
-  if (isReceiverPath(url)) return instead === null;
-  const only = `${RECEIVER_PATH}, the only path at which deliveries are taken, unless a proxy rewrites it`;
-  asker.say(`${url} does not end in ${only}.`, 'bad');
-  return false;
 }
 
 /** The specification has no way to list or delete registrations, so a second one would stay for ever. */
@@ -279,27 +268,21 @@ function warnOf(asker: Asker, answer: RegistrationAnswer, { url, delivers }: Sto
   if (missing.length > 0) asker.say(`Not covered, so found by full syncs only: ${missing.join(', ')}`, 'bad');
 }
 
-const NOWHERE = 'nowhere';
-
-/** Takes the signing secret of a registration from `given` in its stored answer, or where a person says. Sends nothing. */
+/** Takes the signing secret of a registration from its stored answer, at `place`. Sends nothing. */
 async function takeSecret(
   { asker, config, key, store, clock }: Steps,
   registration: StoredRegistration,
-  given: string | undefined,
+  place: string | undefined,
 ): Promise<StoredRegistration> {
   const { upstreamId, sealedAnswer, url, description, events, delivers } = registration;
-  const place = { table: 'registration_answers', row: upstreamId } as const;
-  const answer = sealedAnswer === null ? '' : openSecret(key(), sealedAnswer, place);
+  const row = { table: 'registration_answers', row: upstreamId } as const;
+  const answer = sealedAnswer === null ? '' : openSecret(key(), sealedAnswer, row);
   // Not the texts that we sent ourselves.
   const known = new Set([upstreamId, url, description, ...events, ...delivers]);
   const places = placesOfTexts(answer).filter((each) => !known.has(secretAt(answer, each) ?? ''));
-  if (given === undefined)
-    asker.say('No signing secret was recognised in the answer, which is kept, encrypted.', 'bad');
-  const at = given ?? (await askForPlace(asker, places));
-  const secret = at === NOWHERE ? await askForText(asker, upstreamId) : secretAt(answer, at);
   const shown = places.length === 0 ? 'it has no text at all' : `it has texts at: ${places.join(', ')}`;
-  if (secret === null) throw new UsageError(`the answer for ${upstreamId} has no text at ${at}`, shown);
-  if (secret === '') {
+  if (place === undefined) {
+    asker.say('No signing secret was recognised in the answer, which is kept, encrypted.', 'bad');
     // Those that are set may verify what it sends.
     if (config.webhook.secrets().length > 0) return registration;
     throw new DifferenceFound(
@@ -307,6 +290,8 @@ async function takeSecret(
       `take it from the answer with --secret-at (${shown}), or set WEBHOOK_SECRETS to the one that the compliance service shows you`,
     );
   }
+  const secret = secretAt(answer, place);
+  if (secret === null) throw new UsageError(`the answer for ${upstreamId} has no text at ${place}`, shown);
   const sealedSecret = sealSecret(key(), secret, { table: 'registrations', row: upstreamId });
   await store.saveRegistration({ ...registration, sealedSecret });
   const entry = { actor: ACTOR, action: 'registration_secret', outcome: 'ok', target: upstreamId };
@@ -314,25 +299,6 @@ async function takeSecret(
   asker.say(`The signing secret of ${upstreamId} is stored, encrypted.`, 'good');
   return { ...registration, sealedSecret };
 }
-
-async function askForPlace(asker: Asker, places: readonly string[]): Promise<string> {
-  if (places.length === 0) return NOWHERE;
-  const choices = [...places, NOWHERE].map((each) => [each, each] as const);
-  return await asker.ask({
-    text: 'Where in it is the secret?',
-    flag: '--secret-at',
-    choices,
-    otherwise: NOWHERE,
-  });
-}
-
-const askForText = (asker: Asker, id: string) =>
-  asker.ask({
-    text: `Signing secret that the compliance service shows for ${id} (Enter: none)`,
-    flag: '--secret-at',
-    isHidden: true,
-    otherwise: '',
-  });
 
 /** Lets the secrets of registrations that `made` replaces expire after a day, but only if its own can be used. */
 async function letExpire(

@@ -10,18 +10,10 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { loadConfig } from '../../platform/config.ts';
-import { describeError, UsageError } from '../../platform/errors.ts';
-import { isSetBy, readEnvText, withEnvText } from '../env-file.ts';
-
-/** The defaults of the settings that setup asks for or finds out. They get no line. */
-export const DEFAULTS: Readonly<Record<string, string>> = {
-  COMPLIANCE_AUTH: 'api_key',
-  COMPLIANCE_PAGE_PARAM: 'page',
-  COMPLIANCE_PER_PAGE_PARAM: 'perPage',
-  COMPLIANCE_FIRST_PAGE: '1',
-  COMPLIANCE_PAGE_SIZE: '100',
-};
+import { loadConfig } from '../platform/config.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
+import { aboutSetting, type SettingName } from '../platform/settings.ts';
+import { isSetBy, readEnvText, withEnvText } from './env-file.ts';
 
 /** Beside the `.env`. */
 const SECRETS_FOLDER = 'secrets';
@@ -50,7 +42,8 @@ export function createDraft(environment: NodeJS.ProcessEnv, path: string) {
   function set(name: string, value: string): void {
     secrets.delete(name.replace(/_FILE$/, ''));
     text = withSetting(text, otherOf(name), null);
-    text = withSetting(text, name, value === DEFAULTS[name] ? null : value);
+    const isDefault = !name.endsWith('_FILE') && value === aboutSetting(name as SettingName).otherwise;
+    text = withSetting(text, name, isDefault ? null : value);
   }
 
   const fileOf = (name: string) =>
@@ -58,8 +51,9 @@ export function createDraft(environment: NodeJS.ProcessEnv, path: string) {
 
   return {
     env,
-    /** The value of NAME or NAME_FILE. */
-    held: (name: string) => env()[name] || env()[otherOf(name)] || undefined,
+    /** The value of NAME or NAME_FILE, or the default. */
+    held: (name: SettingName) =>
+      env()[name] || env()[otherOf(name)] || (aboutSetting(name).otherwise ?? undefined),
     /** Whether the environment sets it, which no file can change. */
     isFixed: (name: string) => isSetBy(environment, name),
     set,
