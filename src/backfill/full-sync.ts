@@ -98,7 +98,7 @@ export function createFullSyncer(
   const { store, upstream, clock, timing, signal } = options;
   const scanList = createListScan(options);
   const running = new Map<Kind, Running>();
-  const reserved = new Set<string>();
+  const reserved = new Map<Kind, Set<string>>(KINDS.map((kind) => [kind, new Set()]));
   /** How many records each kind's list holds, by the last complete list scan. */
   const totals = new Map<Kind, number>();
 
@@ -302,12 +302,12 @@ export function createFullSyncer(
   }
 
   async function reserving<T>(kind: Kind, ids: readonly string[], work: () => Promise<T>): Promise<T> {
-    const keys = ids.map((id) => `${kind} ${id}`);
-    for (const key of keys) reserved.add(key);
+    const ofKind = reserved.get(kind)!;
+    for (const id of ids) ofKind.add(id);
     try {
       return await work();
     } finally {
-      for (const key of keys) reserved.delete(key);
+      for (const id of ids) ofKind.delete(id);
     }
   }
 
@@ -384,8 +384,8 @@ export function createFullSyncer(
 
   return {
     fullSync,
-    /** Records that only full syncs read now. Each as `kind id`. */
-    reserved: reserved as ReadonlySet<string>,
+    /** Records that only full syncs read now. */
+    reserved: (kind: Kind): ReadonlySet<string> => reserved.get(kind)!,
     /** In the order of `KINDS`. */
     running: (): RunningSyncRun[] => KINDS.flatMap((kind) => running.get(kind)?.shown ?? []),
     /** How many records the kind's list holds; null: no complete list scan yet. */

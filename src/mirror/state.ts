@@ -53,7 +53,7 @@ export interface Mirrored {
 }
 
 /** However many events come, a record is due this many SETTLEs after the first event that no read covers. */
-const LONGEST_WAIT_IN_SETTLES = 6;
+export const LONGEST_WAIT_IN_SETTLES = 6;
 
 /**
  * `dueAt` of a record that is known by its id only: no event is about it, and it was never asked for. A running full sync, which reads

@@ -184,11 +184,11 @@ function underLease(store: Store, lease: Lease, clock: Clock): Verbs {
   const fenced = store.underLease(lease);
   return {
     ...fenced,
-    dueRecords: (kind, now, timing, ...rest) =>
-      fenced.dueRecords(kind, { ...now, steady: now.steady - marginMs() }, timing, ...rest),
-    async nextDueAt(kind) {
-      const at = await fenced.nextDueAt(kind);
-      return at === null ? null : at + marginMs();
+    async nextWork(now, hand) {
+      const todo = await fenced.nextWork({ ...now, steady: now.steady - marginMs() }, hand);
+      return todo.map((work) =>
+        work.what === 'rest' && work.until !== null ? { ...work, until: work.until + marginMs() } : work,
+      );
     },
   };
 }

@@ -5,6 +5,7 @@ import { createDueVerbs } from './units/due.ts';
 import { createEventVerbs } from './units/events.ts';
 import { createFieldVerbs } from './units/fields.ts';
 import { createHeartbeatVerbs } from './units/heartbeat.ts';
+import { createPlannerVerbs } from './units/next-work.ts';
 import { createOperatorVerbs } from './units/operators.ts';
 import { createProblemVerbs } from './units/problem-verbs.ts';
 import { createProcessingVerbs } from './units/processing.ts';
@@ -35,6 +36,7 @@ interface NoticeStore {
 
 export type InboxStore = ReturnType<typeof createEventVerbs> & ReturnType<typeof createProcessingVerbs>;
 export type BackfillStore = ReturnType<typeof createDueVerbs> &
+  ReturnType<typeof createPlannerVerbs> &
   ReturnType<typeof createBackfillVerbs> &
   ReturnType<typeof createDeletionVerbs> &
   ReturnType<typeof createFullSyncVerbs> &
@@ -77,6 +79,7 @@ export function createVerbs(database: Database) {
     ...createProcessingVerbs(database),
     ...createEventVerbs(database),
     ...createDueVerbs(database),
+    ...createPlannerVerbs(database),
     ...createBackfillVerbs(database),
     ...createDeletionVerbs(database),
     ...createFullSyncVerbs(database),

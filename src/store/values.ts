@@ -1,4 +1,4 @@
-import type { Kind } from '../compliance/kinds.ts';
+import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import type { IdPointers, JsonObject, LearnedPointer } from '../compliance/pointers.ts';
 import type { ProblemReason } from '../mirror/problems.ts';
 import type { EventState } from './reports.ts';
@@ -200,6 +200,40 @@ export interface DueRecord {
   asked: boolean;
 }
 
+/** What the planner is at. */
+export interface InHand {
+  timing: DirtyTiming;
+  pageSize: number;
+  /** Reads of single records that may begin; and whether one of those under way is of a record that was asked for. */
+  slots: number;
+  isOneAsked: boolean;
+  kinds: Readonly<
+    Record<
+      Kind,
+      {
+        /** A full sync runs. It reads first what is known by its id only. */
+        isRunning: boolean;
+        /** The list does not keep failing. */
+        isReadable: boolean;
+        /** Records in the list; null: what is known counts. */
+        total: number | null;
+        /** Records that are being read now. */
+        busy: readonly string[];
+      }
+    >
+  >;
+}
+
+/** What is to be done, or when to look again. */
+export type Work =
+  /** A problem waits for it, deletions wait for a person, or what events made due is best read in a list. */
+  | { what: 'full_sync'; kind: Kind; why: 'problem' | 'pending' | 'events' }
+  /** Absences are proven. `all`: those that nobody has announced are deleted too. */
+  | { what: 'conclude'; kind: FetchedKind; all: boolean }
+  | { what: 'refetch'; records: readonly (DueRecord & { kind: FetchedKind })[] }
+  /** Null: nothing is due later. */
+  | { what: 'rest'; until: number | null };
+
 export type MissingOutcome =
   /** The API never showed it: not a deletion. */
   | 'unresolved'
@@ -221,6 +255,8 @@ export interface Conclusion {
   deleted: { id: string; cause: 'event' | 'absence' }[];
   /** Too many at once: an operator must approve. Sorted. */
   pending: string[];
+  /** How many are proven gone, and not judged yet. */
+  left: number;
 }
 
 export type { ProblemReason } from '../mirror/problems.ts';

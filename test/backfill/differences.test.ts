@@ -31,6 +31,7 @@ it('what a full sync reads and deletes is a difference unless an event announced
       { id: 'gone, as told', cause: 'event' },
     ],
     pending: ['for a person'],
+    left: 0,
   });
   expect(differences.report()).toEqual({
     new: 2,

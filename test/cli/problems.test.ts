@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { KINDS } from '../../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -39,9 +40,10 @@ const hold = (...ids: string[]) =>
   });
 /** How many wait for a person. */
 const waiting = () =>
-  withStore(async (store) =>
-    (await store.pendingDeletions(Date.now())).reduce((sum, { count }) => sum + count, 0),
-  );
+  withStore(async (store) => {
+    const pending = await Promise.all(KINDS.map((kind) => store.pendingOf(kind, Date.now())));
+    return pending.reduce((sum, { count, approvedUntil }) => sum + (approvedUntil === null ? count : 0), 0);
+  });
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'compliance-mirror-deletions-'));

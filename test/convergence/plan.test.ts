@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { wayToVerify } from '../../src/backfill/backfill.ts';
 import { lookEveryMs } from '../../src/backfill/upstream.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
+import { wayToVerify } from '../../src/mirror/next-work.ts';
 
-const SETTLE_MS = 1_000;
+const TIMING = { settleMs: 1_000 };
 /** Three requests: two pages and the empty one. */
-const TWO_PAGES = { total: 200, pageSize: 100, readable: true };
+const TWO_PAGES = { total: 200, pageSize: 100, isReadable: true };
 
 describe('the cheaper way to verify', () => {
   const cases: [
@@ -28,14 +28,14 @@ describe('the cheaper way to verify', () => {
     ['a few have waited long enough', 'vendor', 2, 200, 500, 'refetch'],
   ];
   it.each(cases)('%s', (_, kind, now, withinSettle, longestMs, way) => {
-    expect(wayToVerify(kind, { now, withinSettle, longestMs }, TWO_PAGES, SETTLE_MS)).toBe(way);
+    expect(wayToVerify(kind, { now, withinSettle, longestMs }, TWO_PAGES, TIMING)).toBe(way);
   });
 
   it('is to ask for each record where the list cannot be read, unless only the list shows it', () => {
-    const unreadable = { ...TWO_PAGES, readable: false };
+    const unreadable = { ...TWO_PAGES, isReadable: false };
     const due = { now: 100, withinSettle: 100, longestMs: 0 };
-    expect(wayToVerify('vendor', due, unreadable, SETTLE_MS)).toBe('refetch');
-    expect(wayToVerify('policy', due, unreadable, SETTLE_MS)).toBe('scan');
+    expect(wayToVerify('vendor', due, unreadable, TIMING)).toBe('refetch');
+    expect(wayToVerify('policy', due, unreadable, TIMING)).toBe('scan');
   });
 });
 

@@ -5,6 +5,7 @@ import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, Rejection, Store, UnusableDelivery } from '../../src/store/store.ts';
 import { HeldClock, settled } from '../compliance/held-clock.ts';
+import { workNow } from '../store/planner.ts';
 import { shownOf } from '../store/scene.ts';
 
 const TIMING = { settleMs: 10_000 };
@@ -189,7 +190,11 @@ describe('the inbox', () => {
     const { clock, inbox, store } = await opened();
     Object.assign(clock, { marginMs: () => 700 });
     await inbox.accept([event('a')]);
-    expect(await store.nextDueAt('policy')).toBe(clock.steady() + 700 + TIMING.settleMs);
+    const now = { wall: clock.wall(), steady: clock.steady() };
+    expect((await workNow(store, now)).at(-1)).toEqual({
+      what: 'rest',
+      until: now.steady + 700 + TIMING.settleMs,
+    });
   });
 
   it('acknowledges nothing of a group whose commit failed, and takes the next one', async () => {

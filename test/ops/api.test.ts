@@ -5,6 +5,7 @@ import { WAITING_MAX_OF_ONE } from '../../src/ops/api/feed.ts';
 import { createOps } from '../../src/ops/app.ts';
 import { listen } from '../../src/receive/server.ts';
 import { PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
+import { fullSyncsOf } from '../store/planner.ts';
 import { failPending } from '../support/pending.ts';
 import { bearer, type Harness, incoming, OPERATE, opsHarness } from './harness.ts';
 
@@ -355,7 +356,7 @@ describe('changes', () => {
     expect(h.asked).toEqual([`sync vendor approval:${id}+operator:olga`]);
     const pending = await get('/api/records/vendor?deletion_pending=true');
     expect(pending.body.items.map((row: { id: string }) => row.id)).toEqual(ids);
-    expect(await h.store.pendingDeletions(Date.now())).toEqual([{ kind: 'policy', count: 2 }]);
+    expect(await fullSyncsOf(h.store, h.now(), 'pending')).toEqual(['policy']);
     const audited = (await get('/api/audit?limit=1')).body.items[0];
     expect(audited).toMatchObject({
       actor: 'olga',

@@ -7,6 +7,7 @@ import { createWorkerBackfill } from '../../src/service/worker-backfill.ts';
 import type { WorkerLease } from '../../src/service/worker-lease.ts';
 import type { Lease, Store, Verbs } from '../../src/store/store.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
+import { workNow } from '../store/planner.ts';
 
 const health = (lastError: string) => ({ ...NOTHING_KNOWN, lastError });
 
@@ -60,8 +61,10 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
       return true;
     },
     startSyncRun: async () => void told.push('sync run') as never,
-    dueRecords: async (_kind, { steady }) => void told.push(`due by ${steady}`) as never,
-    nextDueAt: async (kind) => (kind === 'vendor' ? 5_000 : null),
+    async nextWork({ steady }) {
+      told.push(`due by ${steady}`);
+      return [{ what: 'rest', until: 5_000 }];
+    },
   } as Partial<Store> as Store;
   const store = {
     ...shared,
@@ -151,9 +154,8 @@ it('a worker works under its lease, and reads records later by what the clock of
   const store = known.stores.at(-1)!;
   const now = { wall: clock.wall(), steady: clock.steady() };
   await store.startSyncRun('vendor', 'timer', now);
-  await store.dueRecords('vendor', now, { settleMs: 10 }, 1);
+  expect(await workNow(store, now)).toEqual([{ what: 'rest', until: 5_014 }]);
   expect(told).toEqual(['sync run', `due by ${now.steady - 14}`]);
-  expect([await store.nextDueAt('vendor'), await store.nextDueAt('policy')]).toEqual([5_014, null]);
   end();
   await running;
 });

@@ -112,9 +112,9 @@ export class DiskFull extends StoreUnavailable {
 
 /** Verbs that commit nothing: no death is aimed at them. */
 export const READING: ReadonlySet<string> = new Set<keyof Store>([
-  ...(['currentNumber', 'countDue', 'nextDueAt', 'unseenBy', 'touchedSince', 'countKnown'] as const),
-  ...(['hasAnnouncedDeletion', 'countProofs', 'someLiveRecord', 'untriedRecords'] as const),
-  ...(['kindsWantingFullSync', 'pendingDeletions', 'pendingOf', 'lastDelivery', 'readFact'] as const),
+  ...(['currentNumber', 'nextWork', 'unseenBy', 'touchedSince', 'countKnown'] as const),
+  ...(['hasAnnouncedDeletion', 'someLiveRecord', 'untriedRecords'] as const),
+  ...(['pendingOf', 'lastDelivery', 'readFact'] as const),
   ...(['unknownEvents', 'shownIds', 'unreadableRecords'] as const),
-  ...(['dueRecords', 'sharedTime', 'findSession'] as const),
+  ...(['sharedTime', 'findSession'] as const),
 ]);

@@ -26,6 +26,7 @@ import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
 import type { ProblemChange, Store } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';
 import { nextVersion } from './next-version.ts';
+import { fullSyncsOf } from './planner.ts';
 
 /** A mirror with some hundred pages in it. */
 async function filled(): Promise<{ from: string; folder: string; to: string }> {
@@ -175,7 +176,7 @@ describe('a backup', () => {
     const restored = await openStore(`file:${to}`);
     onTestFinished(() => restored.close());
     expect((await restoredGaps(to))[0]!.error).not.toContain(new Date(wall).toISOString());
-    const wanted = (steady: number) => restored.kindsWantingFullSync({ wall: Date.now(), steady });
+    const wanted = (steady: number) => fullSyncsOf(restored, { wall: Date.now(), steady });
     expect(await wanted(Date.now())).toEqual([]);
     expect(await wanted(Date.now() + 60_000)).toEqual(['policy', 'vendor']);
     // A start lays it anew, by its own clock and settings.

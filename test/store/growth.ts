@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { retentionTasks } from '../../src/service/upkeep.ts';
 import type { IncomingEvent, ProvisionalRules, Store } from '../../src/store/store.ts';
+import { dueOf, fullSyncsOf, workNow } from './planner.ts';
 
 /**
  * What a piece of work costs where ten times as much is stored, by what it does and not by how long it takes. `npm run bench`
@@ -173,16 +174,17 @@ export function describeGrowth(
     it('to plan and to end a full sync while the whole mirror has a problem', () =>
       expectFlat(async ({ store }) => {
         await store.openProblem({ reason: 'downtime', kind: null, recordId: null }, null, NOW);
-        expect(await store.kindsWantingFullSync(NOW)).toContain('vendor');
+        expect(await fullSyncsOf(store, NOW)).toContain('vendor');
         await read(store, [], () => ({}));
-        expect(await store.kindsWantingFullSync(NOW)).not.toContain('vendor');
+        expect(await fullSyncsOf(store, NOW)).not.toContain('vendor');
       }));
 
     it('to ask for due assessments while a full sync reads all that are known by their ids only', () =>
       expectFlat(async ({ store, size }, time) => {
         const ids = Array.from({ length: size }, (_, n) => `ra_known_${n}`);
         if (time === 0) await store.makeKnown('risk_assessment', ids, NOW);
-        expect(await store.dueRecords('risk_assessment', LATER, TIMING, 100, true)).toEqual([]);
+        const running = { timing: TIMING, isRunning: true };
+        expect(await dueOf(store, 'risk_assessment', LATER, running)).toEqual([]);
       }));
 
     const settings = { bodyDays: 1, historyDays: 1 };
@@ -218,7 +220,7 @@ export function describeGrowth(
       });
     });
 
-    it('to list problems and full syncs, and to tell what a full sync is wanted for', async () => {
+    it('to list problems and full syncs, and to tell what is due', async () => {
       const since = "unverified_since = '2026-12-31T00:00:00.000Z'";
       const run = 'kind, reason, started_at, number, began_at';
       for (const { sql } of stored) {
@@ -234,16 +236,8 @@ export function describeGrowth(
       await expectFlat(async ({ store }) => {
         await store.list('problems', { open: true, limit: 200 });
         await store.list('sync_runs', { limit: 8 });
-        await store.kindsWantingFullSync(NOW);
+        await workNow(store, NOW, { timing: TIMING });
         await store.lastDelivery(1_000);
-      });
-    });
-
-    it('to find which records are due', async () => {
-      await expectFlat(async ({ store }) => {
-        await store.dueRecords('vendor', NOW, TIMING, 100);
-        await store.countDue('vendor', NOW, 100);
-        await store.nextDueAt('vendor');
       });
     });
   });

@@ -7,6 +7,7 @@ import { openStore } from '../../src/store/open.ts';
 import type { IncomingEvent, ProblemChange, ServiceFacts, Store } from '../../src/store/store.ts';
 import { type PostgresServer, startPostgres } from '../postgres/server.ts';
 import { IS_FULL } from '../support/full.ts';
+import { fullSyncsOf } from './planner.ts';
 
 let server: PostgresServer;
 
@@ -210,8 +211,8 @@ describe('a database that was put back', () => {
   it('waits with the lists until they cannot be older than what was lost', async () => {
     const store = await opened(await copyOf(await lived(Date.now())));
     const steady = Date.now();
-    expect(await store.kindsWantingFullSync({ wall: steady, steady })).toEqual([]);
+    expect(await fullSyncsOf(store, { wall: steady, steady })).toEqual([]);
     const later = { wall: steady, steady: steady + FACTS.settleMs + 60_000 };
-    expect(await store.kindsWantingFullSync(later)).toEqual(['policy', 'vendor']);
+    expect(await fullSyncsOf(store, later)).toEqual(['policy', 'vendor']);
   });
 });

@@ -12,9 +12,9 @@ import type {
   ReadMoment,
   Store,
 } from '../../src/store/store.ts';
-
 import type { Processed } from '../../src/store/units/processing.ts';
 import { brokenRules } from '../support/pending.ts';
+import { dueOf, fullSyncsOf } from './planner.ts';
 
 /** One engine, freshly opened, and a way to look at the tables that users read. */
 export interface EngineHarness {
@@ -209,7 +209,7 @@ export async function createScene(open: OpenEngine, start: Start = {}) {
       number?: number;
       unannounced?: readonly string[];
     } = {},
-  ): Promise<Conclusion> {
+  ): Promise<Omit<Conclusion, 'left'>> {
     const { absent } = over;
     const number = over.number ?? (await store.currentNumber());
     const proof = absent === undefined ? null : { absent, number, beganAt: now().steady };
@@ -219,7 +219,8 @@ export async function createScene(open: OpenEngine, start: Start = {}) {
       guardPercent,
       timing: TIMING,
     };
-    return store.concludeDeletions(kind, proof, context, now());
+    const { left: _, ...conclusion } = await store.concludeDeletions(kind, proof, context, now());
+    return conclusion;
   }
 
   /** A person lets all pending deletions of the kind go, or refuses them. */
@@ -262,6 +263,25 @@ export async function createScene(open: OpenEngine, start: Start = {}) {
     conclude,
     decide,
     row: (kind: Kind, id: string) => store.showRecord(kind, id),
+    due: (kind: 'vendor' | 'risk_assessment', slots = 10, isRunning = false) =>
+      dueOf(store, kind, now(), { timing: TIMING, slots, isRunning }),
+    /** The kinds of which a problem wants a full sync. */
+    wanted: () => fullSyncsOf(store, now()),
+    /** The kinds whose deletions wait for a person. */
+    pending: () => fullSyncsOf(store, now(), 'pending'),
+    /** When the first record of the kind is to be read, without a look at later dirty marks. */
+    async dueAt(kind: Kind): Promise<number | null> {
+      const [row] = await harness.query(`SELECT min(due_at) AS at FROM record_state WHERE kind = '${kind}'`);
+      return row!['at'] === null ? null : Number(row!['at']);
+    },
+    /** Records that wait for their second 404, and that have it. */
+    async proofs(kind: Kind): Promise<{ awaiting: number; proven: number }> {
+      const rows = await harness.query(
+        `SELECT proven FROM record_state WHERE kind = '${kind}' AND missing_since IS NOT NULL`,
+      );
+      const proven = rows.filter((row) => Boolean(row['proven'])).length;
+      return { awaiting: rows.length - proven, proven };
+    },
     openProblems: async () =>
       (await store.list('problems', { open: true, limit: 500 })).map(
         (problem) => `${problem.reason} ${problem.kind ?? '-'} ${problem.record_id ?? '-'}`,

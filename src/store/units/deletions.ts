@@ -19,7 +19,6 @@ import {
   dropPending,
   isAlive,
   isAnnounced,
-  isWaiting,
   noLongerPending,
   pendingAmong,
   pendingIds,
@@ -62,7 +61,7 @@ export function createDeletionVerbs(database: Database) {
     said: ReadonlyMap<string, Said>,
     context: Context,
     now: Now,
-  ): Promise<Conclusion> {
+  ): Promise<Omit<Conclusion, 'left'>> {
     const nowIso = iso(now.wall);
     const isSettled = ({ id, state }: LoadedRecord) => isKept(state, said.get(id)?.keptNumber);
     const leaving = [...candidates.values()].filter((one) => isAlive(one) && !isSettled(one));
@@ -70,7 +69,7 @@ export function createDeletionVerbs(database: Database) {
     const pending = await pendingAmong(unit, kind, asked, said, context.guardPercent, now);
     const changes: Change[] = [];
     const gone: string[] = [];
-    const conclusion: Conclusion = { deleted: [], pending };
+    const conclusion: Omit<Conclusion, 'left'> = { deleted: [], pending };
     for (const candidate of candidates.values()) {
       const { id, state } = candidate;
       if (isAlive(candidate) && isSettled(candidate)) {
@@ -167,8 +166,10 @@ export function createDeletionVerbs(database: Database) {
             !isAlive(one) ||
             isAnnounced(one),
         );
-        if (judged.length === 0) return { deleted: [], pending: [] };
-        return await conclude(unit, kind, new Map(judged.map((one) => [one.id, one])), said, context, now);
+        const left = candidates.length - judged.length;
+        if (judged.length === 0) return { deleted: [], pending: [], left };
+        const byId = new Map(judged.map((one) => [one.id, one]));
+        return { ...(await conclude(unit, kind, byId, said, context, now)), left };
       }),
 
     /** The API does not show the record, and nothing can prove that it is gone: if a row shows it alive, its deletion waits for a person. */
@@ -217,16 +218,6 @@ export function createDeletionVerbs(database: Database) {
         return ids;
       }),
 
-    /** How many records wait for their second 404, and how many have it and wait for `concludeDeletions`. */
-    countProofs: reading(async (kind: Kind): Promise<{ awaiting: number; proven: number }> => {
-      const [row] = await statements.query<{ awaiting: number; proven: number }>(
-        sql`SELECT count(*) FILTER (WHERE NOT proven AND attempts = 0) AS awaiting, count(*) FILTER (WHERE proven) AS proven
-          FROM record_state${statements.dialect.indexedBy('record_state_missing')}
-          WHERE kind = ${kind} AND missing_since IS NOT NULL`,
-      );
-      return row!;
-    }),
-
     /** A verified live record, not one of `besides`, to be read as a witness: if possible one whose last read succeeded. */
     someLiveRecord: reading(async (kind: Kind, besides: readonly string[]): Promise<string | null> => {
       const deleted = sql`${TABLE_OF[kind]} AS r${statements.dialect.indexedBy(`${tableName(kind)}_deleted`)}`;
@@ -248,14 +239,6 @@ export function createDeletionVerbs(database: Database) {
       const approvedUntil = waiting.length > 0 ? null : await singleValue<string>(statements, until);
       return { count: ids.length, digest: digestOf(kind, ids), approvedUntil };
     }),
-
-    /** How many deletions of each kind wait for a person at `wall`. */
-    pendingDeletions: reading(
-      (wall: number): Promise<{ kind: Kind; count: number }[]> =>
-        statements.query<{ kind: Kind; count: number }>(
-          sql`SELECT kind, count(*) AS count FROM pending_deletions WHERE ${isWaiting(iso(wall))} GROUP BY kind ORDER BY kind`,
-        ),
-    ),
   };
 }
 

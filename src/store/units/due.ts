@@ -1,9 +1,9 @@
 import type { Kind } from '../../compliance/kinds.ts';
-import { DUE_ASKED, DUE_BY_ID_ONLY, dueAt } from '../../mirror/state.ts';
+import { DUE_ASKED, DUE_BY_ID_ONLY } from '../../mirror/state.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { type Column, problems, recordState as states } from '../schema.ts';
 import { type SQL, sql } from '../statement.ts';
-import type { DirtyTiming, DueRecord, Now } from '../values.ts';
+import type { DirtyTiming, Now } from '../values.ts';
 import { resolveRecords } from './problems.ts';
 import { reading } from './reading.ts';
 import { isRecord, TABLE_OF } from './records.ts';
@@ -42,63 +42,6 @@ export function createDueVerbs(database: Database) {
         database.keepsTime && (await isServed(unit, now))
           ? await clampToClock(unit, now, timing)
           : await restartClocks(unit, now, timing),
-      ),
-
-    /**
-     * Due records: at most `limit` of those that were asked for or are known by their ids only, in this order, then as many that events or
-     * reads made due, the longest due first. Those that were marked dirty again are not returned, but put off. `isBeingRead`: a full sync of
-     * the kind is running. It reads first what is known by its id only, so such records are not returned either.
-     */
-    async dueRecords(
-      kind: Kind,
-      now: Now,
-      timing: DirtyTiming,
-      limit: number,
-      isBeingRead = false,
-    ): Promise<DueRecord[]> {
-      type Row = { id: string } & Record<'attempts' | 'dirty' | 'dueAt', number> &
-        Record<'missingSince' | 'dirtyAt' | 'firstDirtyAt', number | null>;
-      const dueBetween = (from: number, to: number, order: SQL) =>
-        statements.query<Row>(
-          sql`SELECT id, due_at AS "dueAt", attempts, missing_since AS "missingSince", dirty, dirty_at AS "dirtyAt",
-              first_dirty_at AS "firstDirtyAt"
-            FROM record_state WHERE kind = ${kind} AND due_at BETWEEN ${from} AND ${to} ORDER BY due_at ${order} LIMIT ${limit}`,
-        );
-      const asked = await dueBetween(isBeingRead ? DUE_ASKED : DUE_BY_ID_ONLY, DUE_ASKED, sql`DESC`);
-      const due: DueRecord[] = [];
-      const puttingOff: SQL[] = [];
-      for (const row of [...asked, ...(await dueBetween(DUE_ASKED + 1, now.steady, sql`ASC`))]) {
-        const at = dueAt(row, timing);
-        if (at === null || at <= now.steady || row.attempts > 0 || row.missingSince !== null) {
-          const asked = row.dirtyAt === null || row.dueAt <= DUE_ASKED;
-          due.push({ id: row.id, attempts: row.attempts, dueAt: row.dueAt, asked });
-          continue;
-        }
-        // A new id waits too, but no event is about it, and it must not go before what events made due later.
-        if (row.dirty === 0 && row.dueAt <= DUE_ASKED) continue;
-        // Skipped if another dirty mark came meanwhile.
-        puttingOff.push(
-          sql`UPDATE record_state SET due_at = ${at}
-            WHERE ${isRecord(kind, row.id)} AND dirty_at = ${row.dirtyAt} AND attempts = 0 AND missing_since IS NULL`,
-        );
-      }
-      if (puttingOff.length > 0)
-        await database.transact(async (unit) => {
-          for (const statement of puttingOff) unit.send(statement);
-        });
-      return due;
-    },
-
-    /** Those due records that events or reads made due. */
-    countDue: reading(async (kind: Kind, now: Now, atMost: number): Promise<number> => {
-      const due = sql`SELECT 1 FROM record_state WHERE kind = ${kind} AND due_at > ${DUE_ASKED} AND due_at <= ${now.steady} LIMIT ${atMost}`;
-      return (await singleValue<number>(statements, sql`SELECT count(*) FROM (${due}) AS due`))!;
-    }),
-
-    nextDueAt: (kind: Kind): Promise<number | null> =>
-      singleValue<number>(
-        statements,
-        sql`SELECT min(due_at) FROM record_state WHERE kind = ${kind} AND due_at IS NOT NULL`,
       ),
 
     /** New ids become known and due. Returns how many were new. */

@@ -15,7 +15,7 @@ import { idsOf, iso, singleValue, update } from './sql.ts';
 
 export const BY_PERSON: Cause = { cause: 'person', causeId: null };
 
-export const isWaiting = (nowIso: string) =>
+const isWaiting = (nowIso: string) =>
   sql`kept_number IS NULL AND (approved_until IS NULL OR approved_until <= ${nowIso})`;
 
 /** Those of approved ones too, which wait for their proof. */
@@ -28,6 +28,14 @@ export const waitingIds = (from: Sql, kind: Kind, nowIso: string): Promise<strin
     from,
     sql`SELECT id FROM pending_deletions WHERE kind = ${kind} AND ${isWaiting(nowIso)} ORDER BY id`,
   );
+
+/** Those with deletions that no approval covers. */
+export async function kindsWithPending(from: Sql, nowIso: string): Promise<Kind[]> {
+  const rows = await from.query<{ kind: Kind }>(
+    sql`SELECT DISTINCT kind FROM pending_deletions WHERE ${isWaiting(nowIso)}`,
+  );
+  return rows.map(({ kind }) => kind);
+}
 
 /** What a person has said of the deletion of these. */
 export async function saidOf(

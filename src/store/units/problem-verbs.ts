@@ -1,18 +1,9 @@
-import type { Kind } from '../../compliance/kinds.ts';
 import { problemRule } from '../../mirror/problems.ts';
 import type { Database, Sql } from '../database.ts';
 import { sql } from '../statement.ts';
 import type { Now, ProblemKey, ResolveOutcome } from '../values.ts';
 import { settleUnknown } from './due.ts';
-import {
-  accept,
-  endProblem,
-  isAccepted,
-  isOpen,
-  kindsWantingFullSync,
-  openProblem,
-  openWithNumber,
-} from './problems.ts';
+import { accept, endProblem, isAccepted, isOpen, openProblem, openWithNumber } from './problems.ts';
 import { reading } from './reading.ts';
 import { iso, singleValue } from './sql.ts';
 
@@ -68,8 +59,5 @@ export function createProblemVerbs(database: Database) {
     async resume(now: Now): Promise<void> {
       await database.transact((unit) => endProblem(unit, PAUSED, iso(now.wall)));
     },
-
-    /** Kinds with an open problem that a full sync begun now would resolve, or not read in full with the present credentials. */
-    kindsWantingFullSync: reading((now: Now): Promise<Kind[]> => kindsWantingFullSync(database.sql, now)),
   };
 }

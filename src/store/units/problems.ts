@@ -338,6 +338,7 @@ export async function hasUnnamed({ query }: Sql, kind: Kind): Promise<boolean> {
   return open.length > 0;
 }
 
+/** Kinds with an open problem that a full sync begun now would resolve, or not read in full with the present credentials. */
 export async function kindsWantingFullSync({ query }: Sql, now: Now): Promise<Kind[]> {
   const steady = Math.floor(now.steady);
   const wanting = KINDS.map(

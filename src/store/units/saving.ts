@@ -141,7 +141,7 @@ function rowOf(record: LoadedRecord) {
 
 /**
  * `dirty_at` is the latest of all events that no read covers. Later dirty marks do not change `due_at`, so that a busy record does not move in
- * its index at every event: `dueRecords` puts the record off later.
+ * its index at every event: `nextWork` leaves the record out until then.
  */
 const DIRTY = inserting(
   recordState,

@@ -68,16 +68,16 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.missing('vendor', 'ven_1')).toBe('first');
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({ deleted_at: null });
         expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
-        expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
-        expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 1, proven: 0 });
+        expect(await scene.dueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
+        expect(await scene.proofs('vendor')).toEqual({ awaiting: 1, proven: 0 });
 
         scene.pass(SETTLE_MS - 1);
         expect(await scene.missing('vendor', 'ven_1')).toBe('first');
         scene.pass(1);
-        const due = await scene.store.dueRecords('vendor', scene.now(), { settleMs: SETTLE_MS }, 10);
+        const due = await scene.due('vendor', 10);
         expect(due).toMatchObject([{ id: 'ven_1', attempts: 0, asked: false }]);
         expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
-        expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
+        expect(await scene.proofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
         expect(await live(scene, 'vendor')).toContain('ven_1');
 
         expect(await scene.conclude('vendor')).toEqual({
@@ -148,10 +148,7 @@ export function describeAbsences(open: OpenEngine): void {
       'is read again when a payload that had waited was shown after the proof, or while its deletion is pending',
       inScene(open, async (scene) => {
         const ids = ['ven_1', 'ven_2', 'ven_3'];
-        const due = async () =>
-          (await scene.store.dueRecords('vendor', scene.now(), { settleMs: SETTLE_MS }, 10)).map(
-            ({ id }) => id,
-          );
+        const due = async () => (await scene.due('vendor', 10)).map(({ id }) => id);
         const removed = (id: string) =>
           scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: id, shows: {} });
         await showAll(scene, 'vendor', [...ids, 'ven_4']);
@@ -425,7 +422,7 @@ export function describeAbsences(open: OpenEngine): void {
           expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
         }
         expect(await scene.row('vendor', 'ven_0')).toMatchObject(kept);
-        expect(await scene.store.nextDueAt('vendor')).toBeNull();
+        expect(await scene.dueAt('vendor')).toBeNull();
 
         // Another event is a reason to ask again, and never to delete without a question.
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_0' }));
@@ -459,7 +456,7 @@ export function describeAbsences(open: OpenEngine): void {
         // As after a restart, when all that is unverified is due again.
         await scene.store.makeDue('policy', ['a'], scene.now());
         expect(await scene.conclude('policy', { absent: ['a', 'b'] })).toEqual({ deleted: [], pending: [] });
-        expect(await scene.store.nextDueAt('policy')).toBeNull();
+        expect(await scene.dueAt('policy')).toBeNull();
         expect(await live(scene, 'policy')).toEqual(['a', 'b']);
         expect(await scene.openProblems()).toEqual([]);
       }),
@@ -480,7 +477,7 @@ export function describeAbsences(open: OpenEngine): void {
           deleted: [{ id: 'ven_0', cause: 'event' }],
           pending: [],
         });
-        expect(await scene.store.countProofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
+        expect(await scene.proofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
         expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ven_1', cause: 'absence' }]);
       }),
     );
@@ -501,7 +498,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await scene.store.decideDeletions('vendor', shown.digest, 'keep', scene.now())).toBeNull();
         expect(await scene.decide('policy', 'approve')).toBeNull();
         expect(await scene.decide('vendor', 'approve')).toEqual(named(4));
-        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([]);
+        expect(await scene.pending()).toEqual([]);
         // Agreed to is not yet done.
         expect(await live(scene, 'vendor')).toHaveLength(10);
         expect(await pending(scene)).toEqual(named(4));
@@ -543,7 +540,7 @@ export function describeAbsences(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
         await scene.store.askToDelete('vendor', 'last', 'nothing to compare with', scene.now());
-        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([{ kind: 'vendor', count: 1 }]);
+        expect(await scene.pending()).toEqual(['vendor']);
         expect(await scene.missing('vendor', 'last', blind)).toBe('unwitnessed');
         expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
 
@@ -629,7 +626,7 @@ export function describeAbsences(open: OpenEngine): void {
         await askAbout();
         for (let asked = 0; asked < 2; asked += 1)
           await scene.store.askToDelete(kind, 'ra_1', 'never shown', scene.now());
-        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([{ kind, count: 1 }]);
+        expect(await scene.pending()).toEqual([kind]);
         await scene.decide(kind, 'approve');
         await prove(scene, kind, ['ra_1']);
         expect((await scene.conclude(kind)).deleted).toHaveLength(1);
@@ -654,10 +651,10 @@ export function describeAbsences(open: OpenEngine): void {
         await prove(scene, 'vendor', named(4));
         await scene.conclude('vendor');
         await scene.decide('vendor', 'approve');
-        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([]);
+        expect(await scene.pending()).toEqual([]);
         scene.pass(HOUR_MS - SETTLE_MS);
         await prove(scene, 'vendor', named(4));
-        expect(await scene.store.pendingDeletions(scene.now().wall)).toEqual([{ kind: 'vendor', count: 4 }]);
+        expect(await scene.pending()).toEqual(['vendor']);
         expect((await scene.conclude('vendor')).pending).toEqual(named(4));
       }),
     );

@@ -79,7 +79,7 @@ export function describeAccepting(open: OpenEngine): void {
           else if (what === 'other content') await scene.accept(naming);
           else await scene.store.accept({ events: [], unusable: [unusable] }, scene.now(), TIMING);
           scene.pass(TIMING.settleMs);
-          const due = await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 10);
+          const due = await scene.due('risk_assessment', 10);
           expect(due).toMatchObject([{ id: 'ra_5', attempts: 0 }]);
         })(),
     );
@@ -182,7 +182,7 @@ export function describeAccepting(open: OpenEngine): void {
         expect(await scene.store.dismissDelivery('rejection:999', scene.now(), TIMING)).toBe(false);
         expect((await scene.store.summary()).quarantined).toBe(0);
         scene.pass(TIMING.settleMs);
-        const due = await scene.store.dueRecords('vendor', scene.now(), TIMING, 10);
+        const due = await scene.due('vendor', 10);
         expect(due.map((record) => record.id)).toEqual(['ven_9']);
         // Of assessments a person has settled it; a list shows whether it was about another kind.
         expect(await scene.openProblems()).toEqual([

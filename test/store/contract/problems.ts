@@ -126,7 +126,7 @@ export function describeProblems(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await fullSyncOnce(scene, 'vendor');
         await scene.store.openProblem(problem, 'x', scene.now());
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([...KINDS]);
+        expect(await scene.wanted()).toEqual([...KINDS]);
         const silence = { reason: 'silence', kind: null, recordId: null } as const;
         await scene.store.openProblem(silence, 'x', scene.now());
         scene.toldOfProblems();
@@ -135,11 +135,11 @@ export function describeProblems(open: OpenEngine): void {
         await fullSyncOnce(scene, 'vendor', 'incomplete');
         await fullSyncOnce(scene, 'risk_assessment');
         expect(scene.toldOfProblems()).toEqual([]);
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['vendor']);
+        expect(await scene.wanted()).toEqual(['vendor']);
         scene.pass(1_500);
         await fullSyncOnce(scene, 'vendor');
         expect(scene.toldOfProblems()).toEqual(['resolved downtime - - after 1.5 s']);
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        expect(await scene.wanted()).toEqual([]);
         expect(await scene.openProblems()).toEqual(['silence - -']);
       }),
     );
@@ -150,7 +150,7 @@ export function describeProblems(open: OpenEngine): void {
         for (const kind of KINDS) {
           await scene.store.openProblem({ reason: 'restored', kind, recordId: null }, 'x', scene.now());
         }
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['policy', 'vendor']);
+        expect(await scene.wanted()).toEqual(['policy', 'vendor']);
         for (const kind of KINDS) await fullSyncOnce(scene, kind);
         expect(await scene.openProblems()).toEqual(['restored risk_assessment -']);
         scene.toldOfProblems();
@@ -171,7 +171,7 @@ export function describeProblems(open: OpenEngine): void {
       inScene(open, async (scene) => {
         const pending = { reason: 'pending_deletions', kind: 'policy', recordId: null } as const;
         await scene.store.openProblem(pending, 'x', scene.now());
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        expect(await scene.wanted()).toEqual([]);
         await fullSyncOnce(scene, 'policy');
         expect(await scene.openProblems()).toEqual(['pending_deletions policy -']);
       }),
@@ -262,12 +262,12 @@ export function describeProblems(open: OpenEngine): void {
         await scene.work();
         const problem = { reason: 'unknown_record', kind: 'vendor', recordId: null } as const;
         await scene.store.openProblem(problem, 'an event names ven_9, and the API answers 404', scene.now());
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        expect(await scene.wanted()).toEqual([]);
         // Its list may be from before what the event reported.
         await fullSyncOnce(scene, 'vendor');
         expect(await scene.openProblems()).toEqual(['unknown_record vendor -']);
         scene.pass(SETTLE_MS);
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['vendor']);
+        expect(await scene.wanted()).toEqual(['vendor']);
         await fullSyncOnce(scene, 'vendor');
         expect(await scene.openProblems()).toEqual([]);
       }),
@@ -298,12 +298,12 @@ export function describeProblems(open: OpenEngine): void {
       'of a delivery that names no kind waits for lists begun after its read delay, and of assessments for a person',
       inScene(open, async (scene) => {
         await keep(scene, unusable({ kind: null, recordId: null }));
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        expect(await scene.wanted()).toEqual([]);
         // What they read may be from before what the delivery reported.
         for (const kind of KINDS) await fullSyncOnce(scene, kind);
         expect(await scene.openProblems()).toHaveLength(3);
         scene.pass(SETTLE_MS);
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['policy', 'vendor']);
+        expect(await scene.wanted()).toEqual(['policy', 'vendor']);
         for (const kind of KINDS) await fullSyncOnce(scene, kind);
         expect(await scene.openProblems()).toEqual(['quarantined risk_assessment -']);
         const [kept] = await shownOf(scene.store, 'quarantined');
@@ -328,7 +328,7 @@ export function describeProblems(open: OpenEngine): void {
         await scene.store.dismissDelivery(other!.id, scene.now(), TIMING);
         expect(await scene.openProblems()).toEqual([]);
         scene.pass(SETTLE_MS);
-        const due = await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 10);
+        const due = await scene.due('risk_assessment', 10);
         expect(due.map((record) => record.id)).toEqual(['ra_1']);
       }),
     );

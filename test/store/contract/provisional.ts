@@ -190,7 +190,7 @@ export function describeProvisional(open: OpenEngine): void {
         );
         await scene.work();
         scene.pass(SETTLE_MS);
-        const due = await scene.store.dueRecords('risk_assessment', scene.now(), { settleMs: SETTLE_MS }, 10);
+        const due = await scene.due('risk_assessment', 10);
         expect(due).toMatchObject([{ id: 'ra_5', attempts: 0 }]);
         expect(await scene.row('risk_assessment', 'ra_5')).toBeNull();
         // Of one that is known nothing changes.

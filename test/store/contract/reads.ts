@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { fullSyncsOf } from '../planner.ts';
 import { inScene, isoOf, type OpenEngine, SETTLE_MS } from '../scene.ts';
 
 export function describeReads(open: OpenEngine): void {
@@ -147,7 +148,7 @@ export function describeReads(open: OpenEngine): void {
         const applied = await scene.show('policy', 'pol_1', { policyId: 'pol_1', name: 'New' });
         expect(applied).toMatchObject({ outcome: 'unchanged', verified: true, lagMs: SETTLE_MS });
         expect((await scene.row('policy', 'pol_1'))?.unverified_since).toBeNull();
-        expect(await scene.store.nextDueAt('policy')).toBeNull();
+        expect(await scene.dueAt('policy')).toBeNull();
       }),
     );
 
@@ -166,7 +167,7 @@ export function describeReads(open: OpenEngine): void {
           differences: ['data.name', 'name'],
         });
         expect((await scene.row('policy', 'pol_1'))?.name).toBe('New');
-        expect(await scene.store.countDue('policy', scene.now(), 10)).toBe(1);
+        expect(await fullSyncsOf(scene.store, scene.now(), 'events')).toEqual(['policy']);
       }),
     );
 
@@ -217,16 +218,16 @@ export function describeReads(open: OpenEngine): void {
         const at = isoOf(scene.now().wall);
         expect(await scene.row('vendor', 'ven_1')).toMatchObject({ name: 'New', unverified_since: at });
         expect(await scene.changes()).toEqual(changes);
-        expect(await scene.store.nextDueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
+        expect(await scene.dueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
         // Shown it has been, whatever became of that.
         expect(await scene.store.unseenBy('vendor', 1, await scene.store.currentNumber())).toEqual([]);
 
         if (scene.canReopen) await scene.reopen();
         scene.pass(SETTLE_MS);
-        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(1);
+        expect(await scene.due('vendor')).toHaveLength(1);
         const settled = await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Newer' });
         expect(settled).toMatchObject({ outcome: 'updated', verified: true });
-        expect(await scene.store.nextDueAt('vendor')).toBeNull();
+        expect(await scene.dueAt('vendor')).toBeNull();
       }),
     );
 
@@ -322,14 +323,14 @@ export function describeReads(open: OpenEngine): void {
           settleMs: SETTLE_MS,
           since: scene.now().steady,
         });
-        expect(await scene.store.nextDueAt('vendor')).toBe(again);
-        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
+        expect(await scene.dueAt('vendor')).toBe(again);
+        expect(await scene.due('vendor')).toEqual([]);
         expect((await scene.row('vendor', 'ven_1'))?.read_error).toBe('the API answered 503');
         scene.pass(7_000);
-        const due = await scene.store.dueRecords('vendor', scene.now(), { settleMs: SETTLE_MS }, 10);
+        const due = await scene.due('vendor', 10);
         expect(due).toMatchObject([{ id: 'ven_1', attempts: 1, asked: false }]);
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
-        expect(await scene.store.countDue('vendor', scene.now(), 10)).toBe(0);
+        expect(await scene.due('vendor')).toEqual([]);
         expect((await scene.row('vendor', 'ven_1'))?.read_error).toBeNull();
       }),
     );

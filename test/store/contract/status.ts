@@ -127,7 +127,7 @@ export function describeStatus(open: OpenEngine): void {
           await fullSyncAll(scene);
           await beat(scene);
           expect((await status(scene)).verdict).toBe('in_sync');
-          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+          expect(await scene.wanted()).toEqual([]);
           const old = await scene.store.startSyncRun('policy', 'timer', scene.now());
           await beat(scene, { access: 'a new key' });
           await readAll(scene, 'a new key');
@@ -140,9 +140,9 @@ export function describeStatus(open: OpenEngine): void {
           await scene.store.finishSyncRun(old.id, end, scene.now());
           expect(await status(scene)).toMatchObject(unread);
           // Also for a process that never got the answer to its heartbeat.
-          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([...KINDS]);
+          expect(await scene.wanted()).toEqual([...KINDS]);
           await fullSyncAll(scene);
-          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+          expect(await scene.wanted()).toEqual([]);
           await beat(scene, { access: 'a new key' });
           const { verdict, complete_through } = await status(scene);
           expect([verdict, complete_through]).toEqual(['in_sync', expect.any(String)]);
@@ -660,7 +660,7 @@ export function describeStatus(open: OpenEngine): void {
             await beat(scene);
             expect(await status(scene)).toMatchObject({ verdict: outage.verdict, problems: 0 });
             const wanted = outage.verdict === 'in_sync' ? [] : [...KINDS];
-            expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(wanted);
+            expect(await scene.wanted()).toEqual(wanted);
             await fullSyncAll(scene);
             expect((await status(scene)).verdict).toBe('in_sync');
           },

@@ -77,7 +77,7 @@ export function describeUnread(open: OpenEngine): void {
         await unread(scene, 'a');
         await unread(scene, 'b', { data: NOWHERE });
         expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        expect(await scene.wanted()).toEqual([]);
         for (const kind of ['policy', 'risk_assessment', 'vendor'] as const) {
           scene.pass(SETTLE_MS);
           await fullSyncOnce(scene, kind);
@@ -97,15 +97,15 @@ export function describeUnread(open: OpenEngine): void {
       (kind) =>
         inScene(open, async (scene) => {
           await unread(scene, 'a', { kind, data: NOWHERE });
-          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+          expect(await scene.wanted()).toEqual([]);
           scene.pass(SETTLE_MS - 1);
           await fullSyncOnce(scene, kind);
           expect(await scene.openProblems()).toEqual([`unknown_record ${kind} -`]);
           scene.pass(1);
-          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([kind]);
+          expect(await scene.wanted()).toEqual([kind]);
           await fullSyncOnce(scene, kind);
           expect(await scene.openProblems()).toEqual([]);
-          expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+          expect(await scene.wanted()).toEqual([]);
         })(),
     );
 
@@ -127,9 +127,9 @@ export function describeUnread(open: OpenEngine): void {
         scene.pass(SETTLE_MS - 1);
         await scene.store.markUnverifiedDirty(scene.now(), TIMING);
         scene.pass(SETTLE_MS - 1);
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual([]);
+        expect(await scene.wanted()).toEqual([]);
         scene.pass(1);
-        expect(await scene.store.kindsWantingFullSync(scene.now())).toEqual(['vendor']);
+        expect(await scene.wanted()).toEqual(['vendor']);
       }),
     );
 
@@ -157,9 +157,7 @@ export function describeUnread(open: OpenEngine): void {
         expect((await scene.store.summary()).events).toEqual({ failed: 0, pending: 0 });
         expect(await scene.openProblems()).toEqual([]);
         scene.pass(SETTLE_MS);
-        expect(await scene.store.dueRecords('risk_assessment', scene.now(), TIMING, 9)).toMatchObject([
-          { id: 'ra_1' },
-        ]);
+        expect(await scene.due('risk_assessment', 9)).toMatchObject([{ id: 'ra_1' }]);
       }),
     );
 
