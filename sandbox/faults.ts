@@ -26,7 +26,7 @@ export const faultsSchema = z.strictObject({
   staleMs: milliseconds(MAX_STALE_MS),
   /** Probability that an API request is answered 5xx, before it has any effect. */
   errorRate: probability,
-  /** API requests a minute, with bursts up to the same number, before 429; null: no limit. */
+  /** API requests in a minute before 429; null: no limit. */
   rateLimit: z.number().positive().nullable(),
   /** Probability that an API request is not answered. */
   hang: probability,
@@ -66,6 +66,7 @@ export function drawFate({ drop, duplicate, delay, reorder }: Faults): Fate {
   };
 }
 
+const MINUTE_MS = 60_000;
 /** A request that hangs ends after this, because a client may have no timeout. */
 const HANG_MS = 120_000;
 const ERROR_STATUSES = [500, 502, 503] as const;
@@ -74,15 +75,18 @@ const UNAVAILABLE_RETRY_SECONDS = 1;
 
 /** As the faults say, answers 429 or 5xx or not at all, before the request has any effect. */
 export function restFaults(settings: Readonly<Settings>, stopping: AbortSignal): MiddlewareHandler {
-  const bucket = new TokenBucket();
+  let beganMs = 0;
+  let requests = 0;
   return async function restFaults(context, next) {
     const { rateLimit, errorRate, hang } = settings.faults;
-    const waitSeconds = bucket.take(rateLimit, performance.now());
-    if (waitSeconds > 0) {
+    const nowMs = performance.now();
+    if (rateLimit === null || nowMs - beganMs >= MINUTE_MS) [beganMs, requests] = [nowMs, 0];
+    if (rateLimit !== null && requests >= rateLimit) {
       throw new Problem(429, 'rate_limited', 'Too many requests; see Retry-After.', {
-        'retry-after': String(waitSeconds),
+        'retry-after': String(Math.ceil((beganMs + MINUTE_MS - nowMs) / 1000)),
       });
     }
+    requests += 1;
     if (chance(hang)) {
       const signal = AbortSignal.any([context.req.raw.signal, stopping]);
       await sleep(HANG_MS, undefined, { signal }).catch(() => undefined);
@@ -95,28 +99,4 @@ export function restFaults(settings: Readonly<Settings>, stopping: AbortSignal):
     }
     await next();
   };
-}
-
-/** Holds the requests of one minute and is refilled evenly. The limit may change between calls. */
-class TokenBucket {
-  #tokens = 0;
-  #filledAtMs: number | null = null;
-
-  /** Takes a token and returns 0, or returns the whole seconds until there is a token. */
-  take(perMinute: number | null, nowMs: number): number {
-    if (perMinute === null) {
-      this.#filledAtMs = null;
-      return 0;
-    }
-    const perMs = perMinute / 60_000;
-    const capacity = Math.max(1, perMinute);
-    const refill = this.#filledAtMs === null ? capacity : (nowMs - this.#filledAtMs) * perMs;
-    this.#tokens = Math.min(capacity, this.#tokens + refill);
-    this.#filledAtMs = nowMs;
-    if (this.#tokens >= 1) {
-      this.#tokens -= 1;
-      return 0;
-    }
-    return Math.max(1, Math.ceil((1 - this.#tokens) / perMs / 1000));
-  }
 }

@@ -17,7 +17,6 @@ import { consentRoutes } from './oauth/consent.tsx';
 import { Grants } from './oauth/grants.ts';
 import { tokenRoutes } from './oauth/tokens.ts';
 import { type GivenOptions, resolveOptions, type SandboxOptions } from './options.ts';
-import { assetRoutes } from './page/assets.ts';
 import { pageRoutes } from './page/page.tsx';
 import { Problem, problemResponse, toProblem } from './problems.ts';
 import { NAMES } from './records.ts';
@@ -116,14 +115,13 @@ function assemble(options: SandboxOptions, parts: SandboxParts, stopping: AbortS
     }),
   );
   // The API and the token endpoint have credentials of their own; the other two paths show no records.
-  const open = ['/v1/*', '/oauth/token', '/openapi.json', '/assets/*'];
+  const open = ['/v1/*', '/oauth/token', '/openapi.json'];
   if (token !== null) app.use(except(open, requireToken(token)));
   app.route('/v1', rest);
   app.get('/openapi.json', (c) => c.json(openApiDocument(rest, new URL(c.req.url).origin)));
   app.route('/oauth', consentRoutes(oauth, grants));
   app.route('/oauth', tokenRoutes(oauth, grants));
   app.route('/_sandbox', controlRoutes(parts));
-  app.route('/', assetRoutes());
   app.route('/', pageRoutes(parts));
   app.notFound((c) => problemResponse(c, new Problem(404, 'not_found', 'There is nothing at this path.')));
   app.onError((error, c) => {

@@ -7,9 +7,11 @@ export const timeScaleSchema = z.number().positive().max(MAX_TIME_SCALE);
 /** With a longer wait, setTimeout would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Timers whose remaining wait is divided by a scale, also if the scale changes while they run. */
+/** Timers by a clock that runs `scale` times as fast as the real one, also if the scale changes while they run. */
 export class ScaledTimers {
-  readonly #timers = new Set<(elapsedMs: number) => void>();
+  readonly #timers = new Set<() => void>();
+  /** What the clock showed when the scale was set, and when that was. */
+  #nowThen = 0;
   #sinceMs = performance.now();
   #scale: number;
 
@@ -22,29 +24,30 @@ export class ScaledTimers {
   }
 
   set scale(scale: number) {
-    const now = performance.now();
-    const elapsedMs = (now - this.#sinceMs) * this.#scale;
-    this.#sinceMs = now;
+    this.#nowThen = this.#now();
+    this.#sinceMs = performance.now();
     this.#scale = scale;
-    for (const rearm of this.#timers) rearm(elapsedMs);
+    for (const arm of this.#timers) arm();
   }
 
-  /** Calls `run` after `ms` divided by the scale. Returns a function that cancels it. */
+  #now(): number {
+    return this.#nowThen + (performance.now() - this.#sinceMs) * this.#scale;
+  }
+
+  /** Calls `run` once `ms` have passed. Returns a function that cancels it. */
   after(ms: number, run: () => void): () => void {
-    // What it has not waited for since the scale was set: it counts from then.
-    let leftMs = ms + (performance.now() - this.#sinceMs) * this.#scale;
+    const due = this.#now() + ms;
     let handle: NodeJS.Timeout;
-    const rearm = (elapsedMs: number) => {
+    const arm = () => {
       clearTimeout(handle);
-      leftMs -= elapsedMs;
-      const waitMs = leftMs / this.#scale - (performance.now() - this.#sinceMs);
+      const waitMs = (due - this.#now()) / this.#scale;
       handle = setTimeout(run, Math.min(Math.max(waitMs, 0), LONGEST_TIMER_MS));
     };
-    rearm(0);
-    this.#timers.add(rearm);
+    arm();
+    this.#timers.add(arm);
     return () => {
       clearTimeout(handle);
-      this.#timers.delete(rearm);
+      this.#timers.delete(arm);
     };
   }
 }

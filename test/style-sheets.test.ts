@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { STYLE as SANDBOX } from '../sandbox/page/assets.ts';
+import { STYLE as SANDBOX } from '../sandbox/page/layout.tsx';
 import { VERDICTS } from '../src/mirror/problems.ts';
 import { STYLE as OPERATORS } from '../src/ops/pages/style.ts';
 

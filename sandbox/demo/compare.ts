@@ -10,8 +10,6 @@ export interface MirrorRow {
   version: string | null;
   status: string | null;
   data: JsonObject;
-  verified_at: string | null;
-  unverified_since: string | null;
   deleted_at: string | null;
 }
 
@@ -93,16 +91,6 @@ function ownField(object: JsonObject, field: string): unknown {
 
 function textOf(value: unknown): string | null {
   return typeof value === 'string' ? value : null;
-}
-
-/** Current rows that the API has not confirmed yet. */
-export function unverifiedRows(mirror: MirrorRecords): { kind: Kind; id: string }[] {
-  return KINDS.flatMap((kind) =>
-    [...mirror[kind].values()]
-      .filter((row) => row.deleted_at === null)
-      .filter((row) => row.verified_at === null || row.unverified_since !== null)
-      .map((row) => ({ kind, id: row.id })),
-  );
 }
 
 /**

@@ -18,7 +18,7 @@ export function openMirrorTables(path: string) {
 
   const recordsOf = (kind: Kind) => {
     const version = kind === 'policy' ? 'version' : 'NULL AS version';
-    const columns = `id, name, ${version}, status, data, verified_at, unverified_since, deleted_at`;
+    const columns = `id, name, ${version}, status, data, deleted_at`;
     return new Map(
       ask(`SELECT ${columns} FROM ${TABLES[kind]}`).map((row) => [
         String(row['id']),

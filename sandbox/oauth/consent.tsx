@@ -1,11 +1,10 @@
-import { randomBytes } from 'node:crypto';
 import { Hono } from 'hono';
 import { csrf } from 'hono/csrf';
 import type { PropsWithChildren } from 'hono/jsx';
 import { parseScopes, SCOPES } from '../access.ts';
 import type { OauthOptions } from '../options.ts';
 import { Layout, pageHeaders } from '../page/layout.tsx';
-import { type Grants, remember, take } from './grants.ts';
+import type { Grants } from './grants.ts';
 
 /** What a person is asked to consent to, after the request has been checked. */
 interface ConsentRequest {
@@ -19,44 +18,26 @@ interface ConsentRequest {
 
 /** SHA-256 in base64url. */
 const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
-const TICKET_LIFE_MS = 600_000;
 
-/** `/oauth/authorize`: the page on which a person allows or denies, and where its form goes. */
+/** `/oauth/authorize`: the page on which a person allows or denies. Its form goes to the same address, with the same query. */
 export function consentRoutes({ application }: OauthOptions, grants: Grants): Hono {
-  /** By the ticket in the page's form, which nobody else can know. */
-  const pending = new Map<string, { request: ConsentRequest; expiresAtMs: number }>();
-  const routes = new Hono();
   // Browsers apply form-action also to the redirect that answers a form.
   const { origin, protocol } = new URL(application.redirectUri);
-  routes.use('/authorize', pageHeaders(origin === 'null' ? protocol : origin));
-
-  routes.get('/authorize', (c) => {
+  const headers = pageHeaders(origin === 'null' ? protocol : origin);
+  return new Hono().on(['GET', 'POST'], '/authorize', headers, csrf(), async (c) => {
     const { refusal, error, request } = judgeAuthorization(new URL(c.req.url).searchParams, application);
     // Shown to the person, because without a known client and address no redirect is safe.
     if (refusal !== undefined) return c.html(<RejectionPage reason={refusal} />, 400);
     if (error !== undefined) return c.redirect(redirectTo(request, { error }), 302);
-    const ticket = randomBytes(24).toString('base64url');
-    remember(pending, ticket, { request, expiresAtMs: performance.now() + TICKET_LIFE_MS });
-    return c.html(<ConsentPage request={request} ticket={ticket} />);
-  });
-
-  routes.post('/authorize', csrf(), async (c) => {
-    const { ticket, answer } = await c.req.parseBody();
-    const entry = take(pending, String(ticket));
-    if (entry === undefined || entry.expiresAtMs <= performance.now()) {
-      return c.html(
-        <RejectionPage reason="This page was answered before, or is too old. Start again." />,
-        400,
-      );
-    }
-    const { clientId, redirectUri, scopes, challenge } = entry.request;
+    if (c.req.method === 'GET') return c.html(<ConsentPage request={request} />);
+    const { answer } = await c.req.parseBody();
+    const { clientId, redirectUri, scopes, challenge } = request;
     const outcome =
       answer === 'allow'
         ? { code: grants.issueCode({ clientId, redirectUri, scopes: new Set(scopes), challenge }) }
         : { error: 'access_denied' };
-    return c.redirect(redirectTo(entry.request, outcome), 302);
+    return c.redirect(redirectTo(request, outcome), 302);
   });
-  return routes;
 }
 
 /** Judges the parameters of `GET /oauth/authorize`. The person sees a `refusal`; the client gets an `error` at its redirect address. */
@@ -110,23 +91,21 @@ function Door({ title, children }: PropsWithChildren<{ title: string }>) {
   );
 }
 
-function ConsentPage({ request, ticket }: { request: ConsentRequest; ticket: string }) {
-  const { clientId, redirectUri, scopes } = request;
+function ConsentPage({ request: { clientId, redirectUri, scopes } }: { request: ConsentRequest }) {
   return (
     <Door title="Allow access?">
       <h1>
         <q>{clientId}</q> asks for access
       </h1>
       <p>It would act for you in this sandbox, and could:</p>
-      <ul class="scopes">
+      <ul>
         {scopes.map((scope) => (
           <li>
             {SCOPES[scope]} <code>{scope}</code>
           </li>
         ))}
       </ul>
-      <form method="post" action="/oauth/authorize" class="row">
-        <input type="hidden" name="ticket" value={ticket} />
+      <form method="post" class="row">
         <button type="submit" name="answer" value="allow" class="first">
           Allow
         </button>

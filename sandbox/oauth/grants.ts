@@ -96,14 +96,14 @@ function isProven(challenge: string | null, verifier: string | null): boolean {
 const newSecret = (): string => randomBytes(SECRET_BYTES).toString('base64url');
 
 /** Returns the key. */
-export function remember<T>(map: Map<string, T>, key: string, value: T): string {
+function remember<T>(map: Map<string, T>, key: string, value: T): string {
   map.set(key, value);
   const [oldest] = map.keys();
   if (map.size > MAX_KEPT && oldest !== undefined) map.delete(oldest);
   return key;
 }
 
-export function take<T>(map: Map<string, T>, key: string): T | undefined {
+function take<T>(map: Map<string, T>, key: string): T | undefined {
   const value = map.get(key);
   map.delete(key);
   return value;

@@ -27,10 +27,8 @@ afterAll(() => browser.close());
 const EMPTY = ['/', '/deliveries', '/records/vendor', '/syncs', '/audit'];
 const pagesOf = ({ synced }: Awaited<ReturnType<typeof fillDay>>): [string, string][] => [
   ['deliveries', '/deliveries'],
-  ['deliveries-failed', '/deliveries?state=failed'],
   ['delivery-accepted', '/deliveries/evt_0000'],
   ['delivery-failed', '/deliveries/evt_0007'],
-  ['delivery-quarantined', '/deliveries/rejection:1'],
   ['delivery-rejected', '/deliveries/rejection:1'],
   ['records', '/records/vendor'],
   ['record', '/records/vendor/ven_0'],

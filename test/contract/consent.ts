@@ -18,16 +18,15 @@ export async function consent(
   const html = await page.text();
   const location = page.headers.get('location');
   if (location !== null) return { status: page.status, location: new URL(location) };
-  const ticket = /name="ticket" value="([^"]+)"/.exec(html)?.[1];
-  if (ticket === undefined) throw new Error(`no consent form (${page.status}): ${html}`);
-  return await press(authUrl, new URLSearchParams({ ticket, answer }));
+  if (page.status !== 200) throw new Error(`no consent form (${page.status}): ${html}`);
+  return await press(page.url, new URLSearchParams({ answer }));
 }
 
 /** Not by fetch, which does not send an Origin of our choosing. */
-function press(authUrl: string, form: URLSearchParams): Promise<ConsentOutcome> {
-  const headers = { origin: authUrl, 'content-type': 'application/x-www-form-urlencoded' };
+function press(address: string, form: URLSearchParams): Promise<ConsentOutcome> {
+  const headers = { origin: new URL(address).origin, 'content-type': 'application/x-www-form-urlencoded' };
   return new Promise((resolve, reject) => {
-    const outgoing = send(`${authUrl}/oauth/authorize`, { method: 'POST', headers }, (incoming) => {
+    const outgoing = send(address, { method: 'POST', headers }, (incoming) => {
       incoming.resume();
       const { statusCode = 0, headers: answered } = incoming;
       if (answered.location === undefined) reject(new Error(`no redirect: ${statusCode}`));

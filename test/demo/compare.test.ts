@@ -6,7 +6,6 @@ import {
   type MirrorRow,
   type UpstreamRecords,
   unknowableAssessments,
-  unverifiedRows,
 } from '../../sandbox/demo/compare.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../src/compliance/pointers.ts';
@@ -23,8 +22,6 @@ function rowOf(id: string, record: JsonObject, more: Partial<MirrorRow> = {}): M
     version: text('version'),
     status: text('status'),
     data: record,
-    verified_at: NOW,
-    unverified_since: null,
     deleted_at: null,
     ...more,
   };
@@ -113,19 +110,5 @@ describe('what cannot be known', () => {
       risk_assessment: { named: {}, silent: {}, announced: {} },
     });
     expect([...unknowableAssessments(upstream, ['named', 'silent'])]).toEqual(['silent']);
-  });
-});
-
-describe('rows that are not verified', () => {
-  it('are those outstanding and those never confirmed, but no tombstones', () => {
-    const mirror = mirrorOf({
-      vendor: [
-        rowOf('fine', {}),
-        rowOf('outstanding', {}, { unverified_since: NOW }),
-        rowOf('never', {}, { verified_at: null }),
-        rowOf('gone', {}, { verified_at: null, unverified_since: NOW, deleted_at: NOW }),
-      ],
-    });
-    expect(unverifiedRows(mirror).map(({ id }) => id)).toEqual(['outstanding', 'never']);
   });
 });

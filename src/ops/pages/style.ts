@@ -90,7 +90,7 @@ main > .actions, form > .actions { margin-top: var(--s4) }
 .facts + .note { max-width: 72ch; margin-top: var(--s4) } .facts + .actions { margin-top: var(--s4) }
 .filters { display: flex; flex-wrap: wrap; align-items: end; gap: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card) }
 .filters label { display: grid; gap: var(--s1); flex: 1 1 9rem; min-width: 0; font-size: .8125rem; color: var(--soft) }
-.filters label:has([type="search"]) { flex-basis: 100% } .filters label:has([type="datetime-local"]) { flex-basis: 17rem }
+.filters label:has([type="search"]) { flex-basis: 100% } .filters label:has([type="datetime-local"]) { flex-basis: min(26rem, 100%) }
 .filters select, .filters input:not([type="checkbox"]):not([type="hidden"]) { width: 100%; min-width: 0; min-height: 2.5rem; padding: var(--s1) var(--s3); border: 1px solid var(--field); border-radius: .5rem; background: var(--card); color: var(--ink); font: .9375rem/1.3 var(--sans) }
 .filters + * { margin-top: var(--s4) }
 input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem; flex: none; transform: translateY(.1rem) }
