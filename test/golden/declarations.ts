@@ -26,7 +26,21 @@ export async function listener(): Promise<Harness> {
 
 export async function openapi(): Promise<string> {
   const response = await (await listener()).app.request('/openapi.json', { headers: bearer(READ) });
-  return `${JSON.stringify(await response.json(), null, 2)}\n`;
+  return `${inLines(await response.json())}\n`;
+}
+
+/** What fits stands in one line. */
+const LINE = 140;
+
+function inLines(value: unknown, indent = ''): string {
+  const whole = JSON.stringify(value);
+  if (whole.length <= LINE - indent.length || typeof value !== 'object' || value === null) return whole;
+  const inner = `${indent}  `;
+  const [open, close] = Array.isArray(value) ? '[]' : '{}';
+  const parts = Object.entries(value).map(
+    ([key, of]) => `${inner}${Array.isArray(value) ? '' : `${JSON.stringify(key)}: `}${inLines(of, inner)}`,
+  );
+  return `${open}\n${parts.join(',\n')}\n${indent}${close}`;
 }
 
 /** But for what the library itself measures of the process, which differs from system to system. */
