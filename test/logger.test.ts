@@ -66,17 +66,6 @@ describe('a log line', () => {
   });
 });
 
-it('is one for people on a terminal, without what a terminal would obey', () => {
-  const { logger, lines } = collect({ isForPeople: true, secrets: () => ['a-secret-of-the-log'] });
-  const fields = { outcome: 'rejected', reason: 'bad_signature', kind: null, event_id: 'evt\u001b[2J' };
-  stage(logger, 'receive').warn(fields, 'delivery');
-  logger.error({ error: new Error('a-secret-of-the-log\nsecond line') }, 'it failed');
-  expect(lines.map((line) => line.slice('HH:MM:SS '.length))).toEqual([
-    'warn  receive: delivery rejected (bad_signature)  event_id=evt [2J\n',
-    'error it failed  error=[redacted] second line\n',
-  ]);
-});
-
 describe('a secret', () => {
   it('is blotted out of messages, values and errors', () => {
     const secret = 'quote " and \\ and ü 1234';

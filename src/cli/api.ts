@@ -1,13 +1,13 @@
+import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { routeOf } from '../compliance/client.ts';
 import { UnaddressableError, UpstreamError } from '../compliance/errors.ts';
 import { loadConfig } from '../platform/config.ts';
-import { UsageError } from '../platform/errors.ts';
+import { describeError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import { type Cli, writeJson } from './cli.ts';
 import { commandClient, complianceSettings } from './client.ts';
 import { withStore } from './database.ts';
-import { readBody } from './options.ts';
 import { printableLines } from './text.ts';
 
 type Method = 'GET' | 'POST';
@@ -89,21 +89,12 @@ function bodyFor(method: Method, file: string | undefined): string | undefined {
     throw new UsageError('a GET has no body', 'leave out --body');
   }
   if (file === undefined) throw new UsageError('a POST needs --body FILE', '- reads standard input');
-  const text = textIn(file);
   try {
+    // Without a byte order mark, which some editors write and JSON does not allow. Standard input is descriptor 0.
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file === '-' ? 0 : file));
     JSON.parse(text);
-  } catch {
-    throw new UsageError(`--body: ${file} is not JSON`);
-  }
-  return text;
-}
-
-/** The file's text without a byte order mark, which some editors write and JSON does not allow. */
-function textIn(file: string): string {
-  const bytes = readBody(file);
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    throw new UsageError(`--body: ${file} is not UTF-8`);
+    return text;
+  } catch (error) {
+    throw new UsageError(`--body: ${file} is no JSON that can be read: ${describeError(error)}`);
   }
 }

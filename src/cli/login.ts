@@ -14,14 +14,13 @@ import {
 } from '../compliance/oauth.ts';
 import { type Clock, momentOf, systemClock } from '../platform/clock.ts';
 import type { ComplianceSettings, Config } from '../platform/config.ts';
-import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
 import type { Store } from '../store/store.ts';
 import { type Cli, writeText } from './cli.ts';
 import { complianceSettings, requireKey } from './client.ts';
 import { configHere, withStore } from './database.ts';
-import { isLoopbackRedirect, listenForConsent, type Page } from './login/listener.ts';
+import { isLoopbackRedirect, listenForConsent, type Page, WITHOUT_STATE } from './listener.ts';
 import { parseDuration } from './options.ts';
-import { printable } from './text.ts';
 
 interface LoginOptions {
   write?: boolean;
@@ -79,14 +78,8 @@ function settingsFor(config: Config): OauthSettings {
   return { ...settings, redirectUri: settings.redirectUri! };
 }
 
-/** In the audit: an answer with another state, from somebody else's sign-in or an attack. */
+/** In the audit: the answer to another sign-in, or one without a state. */
 const FOREIGN = 'foreign_state';
-/** In the audit: an answer without a state, from an attack or a service that does not send it back. */
-const NO_STATE = 'missing_state';
-const WITHOUT_STATE = 'the redirect carried no state, so it may be the answer to somebody else’s sign-in';
-const STATE_REMEDY = 'for a service that does not send state back, set COMPLIANCE_OAUTH_OMIT=state';
-/** How many foreign answers are audited: anybody on this machine can send any number. */
-const MAX_FOREIGN_NOTED = 10;
 
 /** One attempt to get tokens, and the two ways in which its answer may come. */
 function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store: Store, clock: Clock) {
@@ -100,10 +93,7 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
 
   return {
     async overListener(): Promise<Tokens> {
-      const notes: Promise<unknown>[] = [];
-      const listener = await listenForConsent(settings.redirectUri, attempt, (noState) => {
-        if (notes.length < MAX_FOREIGN_NOTED) notes.push(noteForeign(noState));
-      });
+      const listener = await listenForConsent(settings.redirectUri, attempt);
       let page: Page = { title: 'Not signed in', text: 'The terminal says why. You can close this page.' };
       try {
         const address = addressFor(listener.redirectUri);
@@ -113,7 +103,6 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
         return tokens;
       } finally {
         await listener.finish(page);
-        await Promise.all(notes);
       }
     },
 
@@ -138,11 +127,10 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
 
   async function tokensFor(answer: ConsentAnswer, redirectUri: string): Promise<Tokens> {
     if (answer.outcome === 'foreign') {
-      await audit(answer.noState ? NO_STATE : FOREIGN);
-      if (answer.noState) throw new MirrorError('no_state', WITHOUT_STATE, { remedy: STATE_REMEDY });
-      const what = 'that is not the answer to this sign-in: its state is different';
-      const remedy = 'open the address just printed, and paste the address that the browser ends at';
-      throw new MirrorError('foreign_answer', what, { remedy });
+      await audit(FOREIGN);
+      throw new MirrorError('foreign_answer', 'that is not the answer to this sign-in', {
+        remedy: `open the address just printed, and paste the address that the browser ends at; ${WITHOUT_STATE}`,
+      });
     }
     if (answer.outcome === 'refused') {
       await audit(answer.reason);
@@ -158,17 +146,6 @@ function signIn(cli: Cli, options: LoginOptions, settings: OauthSettings, store:
       if (error instanceof GrantRefused) await audit(error.reason);
       throw error;
     }
-  }
-
-  /** Audits an answer that was rejected while the right one is waited for. Never rejects. */
-  async function noteForeign(noState: boolean): Promise<void> {
-    try {
-      await audit(noState ? NO_STATE : FOREIGN);
-    } catch (error) {
-      cli.err.write(`A foreign answer is not in the audit: ${printable(describeError(error))}\n`);
-    }
-    // Printed after it is audited, because the reader may end this command at once.
-    if (noState) cli.err.write(`Not taken: ${WITHOUT_STATE}.\n${STATE_REMEDY}\n`);
   }
 
   async function withinTime<T>(answer: Promise<T>): Promise<T> {

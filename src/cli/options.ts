@@ -1,6 +1,4 @@
-import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { describeError, UsageError } from '../platform/errors.ts';
 
 /** The library's own default, for a terminal that does not say how wide it is. Columns. */
 const HELP_WIDTH = 80;
@@ -74,13 +72,4 @@ export function parseDuration(text: string): number {
   const milliseconds = match ? Number(match[1]) * (UNITS_MS[match[2] ?? 's'] ?? 0) : 0;
   if (milliseconds > 0) return milliseconds;
   throw new InvalidArgumentError('It takes a time such as 20s, 2m, 1h or 7d.');
-}
-
-/** `--body FILE`, unchanged; `-` is standard input. */
-export function readBody(file: string): Buffer {
-  try {
-    return readFileSync(file === '-' ? 0 : file);
-  } catch (error) {
-    throw new UsageError(`--body cannot be read: ${describeError(error)}`);
-  }
 }

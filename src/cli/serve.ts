@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEnv } from 'node:util';
 import { Command, Option } from 'commander';
 import {
@@ -49,8 +48,7 @@ export function serveCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
       const { startService } = await import('../service/service.ts');
       const output = standardOutput();
       const secrets = () => secretTexts(config);
-      logger = createLogger({ level: config.logLevel, secrets, ...output });
-      output.reportLost(logger);
+      logger = createLogger({ level: config.logLevel, secrets, destination: output.destination });
       // Both to the person who starts the service and to its log.
       const exposure = await (await engines()).databaseExposure(config.databaseUrl, config.database);
       if (exposure !== null) {
@@ -68,7 +66,6 @@ export function serveCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
           logLinesLost: output.lost,
         });
         try {
-          if (cli.err.isTerminal) await Promise.race([quiet(output, stop.signal), service.failed]);
           cli.err.write(`Deliveries: ${service.receiverUrl}/webhooks\nOperators: ${service.opsUrl}\n`);
           if (service.signIn !== null) cli.err.write(signInLine(service.signIn, cli.err.isTerminal));
           await Promise.race([aborted(stop.signal), service.failed]);
@@ -88,19 +85,6 @@ export function serveCommand(cli: Cli, environment: NodeJS.ProcessEnv): Command 
 export function signInLine({ link, tokenFile }: NonNullable<Service['signIn']>, isTerminal: boolean): string {
   // On a line of its own it fits 80 columns, and can be opened.
   return `Sign in: ${isTerminal ? `\n${link}` : `with the token in ${tokenFile}`}\n`;
-}
-
-/** Between two looks at the log, and for all of them. Milliseconds. */
-const LOOK_EVERY_MS = 1_000;
-const LOOK_FOR_MS = 5_000;
-
-/** Resolves once nothing new is in the log, so that on a terminal the links come after what a start says. */
-async function quiet({ lines }: { lines: () => number }, signal: AbortSignal): Promise<void> {
-  const until = performance.now() + LOOK_FOR_MS;
-  for (let before = -1; before !== lines() && performance.now() < until && !signal.aborted; ) {
-    before = lines();
-    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
-  }
 }
 
 /** Files with secrets that others can get at. @throws UsageError if one of them says who is an operator. */

@@ -288,8 +288,8 @@ export type ConsentAnswer =
   | { outcome: 'granted'; code: string }
   /** `reason` is the service's code, such as `access_denied`. */
   | { outcome: 'refused'; reason: string }
-  /** Not an answer to this attempt: with another state, with no code, or (`noState`) an answer without any state. */
-  | { outcome: 'foreign'; noState: boolean };
+  /** Not an answer to this attempt: with another state or none, or with no code. */
+  | { outcome: 'foreign' };
 
 /** In base64url that is 43 characters, the least that RFC 7636 allows. */
 const SECRET_BYTES = 32;
@@ -310,16 +310,15 @@ export function readConsent(parameters: URLSearchParams, attempt: ConsentAttempt
   const codes = parameters.getAll('code');
   const [state, ...moreStates] = parameters.getAll('state');
   if (attempt.state !== null) {
-    const noState = (state ?? '') === '' && (error !== null || codes.length > 0);
     if (state === undefined || moreStates.length > 0 || !isSame(state, attempt.state)) {
-      return { outcome: 'foreign', noState };
+      return { outcome: 'foreign' };
     }
   }
   if (error !== null) {
     return { outcome: 'refused', reason: /^[a-z_]{1,40}$/.test(error) ? error : 'unknown_error' };
   }
   const [code] = codes;
-  if (code === undefined || code === '' || codes.length > 1) return { outcome: 'foreign', noState: false };
+  if (code === undefined || code === '' || codes.length > 1) return { outcome: 'foreign' };
   return { outcome: 'granted', code };
 }
 

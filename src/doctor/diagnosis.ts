@@ -3,7 +3,6 @@ import { templateParts } from '../platform/config-parsers.ts';
 import {
   decodeSigningSecret,
   fittingEncodings,
-  MIN_SIGNING_KEY_BYTES,
   partsOfEncoding,
   type SecretEncoding,
 } from '../platform/signing-secret.ts';
@@ -15,7 +14,6 @@ import {
   signatureOf,
 } from '../receive/signature.ts';
 import type { ShownDelivery } from '../store/reports.ts';
-import { type BodyFault, type BodyForm, bodyForms } from './body-forms.ts';
 
 /** One delivery as it came. */
 export interface Specimen {
@@ -42,11 +40,10 @@ export type DiagnosisSettings = Pick<
 
 // biome-ignore format: names side by side
 export type CauseCode =
-  | BodyFault
   | 'header_missing' | 'header_malformed'
   | 'timestamp_unreadable' | 'timestamp_in_milliseconds' | 'timestamp_not_signed' | 'clock_behind' | 'clock_ahead'
   | 'signed_content_differs'
-  | 'secret_quoted' | 'secret_encoding_differs' | 'secret_not_in_use' | 'wrong_secret' | 'no_secret';
+  | 'secret_encoding_differs' | 'secret_not_in_use' | 'wrong_secret' | 'no_secret';
 
 export interface Cause {
   /** A CauseCode, or the recorded reason of a stored delivery. Stable, for programs. */
@@ -102,15 +99,13 @@ export function diagnose(
 
 interface Reading {
   key: Uint8Array;
-  /** Null: the secret without the quotation marks that are around it here. */
-  encoding: SecretEncoding | null;
+  encoding: SecretEncoding;
 }
 
 interface Fit {
   secret: CandidateSecret;
   reading: Reading;
   template: { text: string; parts: readonly TemplatePart[] };
-  body: BodyForm;
 }
 
 /** What well-known senders sign. The configured template is tried before them. */
@@ -128,21 +123,12 @@ function searchFit(
   const own = templateText(settings.template);
   const templates = [...new Set([own, ...TEMPLATES])].map((text) => ({ text, parts: templateParts(text)! }));
   const right = signatures.map((hex) => hex.toLowerCase());
-  const forms = bodyForms(body);
   const tries = secrets.flatMap((secret) =>
     readingsOf(secret.text).flatMap((reading) =>
-      templates.flatMap((template) =>
-        forms.map((form) => {
-          const isAsSet = [
-            secret.isInUse,
-            reading.encoding === settings.secretEncoding,
-            template.text === own,
-            form.fault === null,
-          ];
-          const differences = isAsSet.filter((is) => !is).length;
-          return { secret, reading, template, body: form, differences };
-        }),
-      ),
+      templates.map((template) => {
+        const isAsSet = [secret.isInUse, reading.encoding === settings.secretEncoding, template.text === own];
+        return { secret, reading, template, differences: isAsSet.filter((is) => !is).length };
+      }),
     ),
   );
   const nearestFirst = tries
@@ -150,23 +136,15 @@ function searchFit(
     .sort((a, b) => a.differences - b.differences);
   for (const { differences: _, ...tried } of nearestFirst) {
     const signed = { algorithm: settings.algorithm, template: tried.template.parts };
-    const mac = signatureOf(tried.reading.key, t, { body: tried.body.bytes }, signed);
+    const mac = signatureOf(tried.reading.key, t, { body }, signed);
     if (right.includes(mac.toString('hex'))) return tried;
   }
   return null;
 }
 
 /** The keys that a secret's text may mean. */
-function readingsOf(text: string): Reading[] {
-  const readings = fittingEncodings(text).map((encoding): Reading => {
-    return { encoding, key: decodeSigningSecret(text, encoding).key! };
-  });
-  // A container's env file keeps quotation marks, which a shell takes off.
-  const isQuoted = /^["']/.test(text) && text.at(-1) === text[0];
-  const bare = Buffer.from(text.slice(1, -1));
-  if (isQuoted && bare.length >= MIN_SIGNING_KEY_BYTES) readings.push({ encoding: null, key: bare });
-  return readings;
-}
+const readingsOf = (text: string): Reading[] =>
+  fittingEncodings(text).map((encoding) => ({ encoding, key: decodeSigningSecret(text, encoding).key! }));
 
 /** The template as WEBHOOK_SIGNED_CONTENT has it. */
 function templateText(parts: readonly TemplatePart[]): string {
@@ -175,25 +153,18 @@ function templateText(parts: readonly TemplatePart[]): string {
   return parts.map(textOf).join('');
 }
 
-function describe({ secret, reading, template, body }: Fit) {
+function describe({ secret, reading, template }: Fit) {
   return {
     signed_content: template.text,
     secret: secret.name,
     secret_reading: wordsOf(reading.encoding),
-    body: body.name,
   };
 }
 
 // ─── the causes ─────────────────────────────────────────────────────────────────────────────────────────
 
-const BODY_FAULTS: Record<BodyFault, string> = {
-  bom_added: 'A byte order mark was put in front of the body after it was signed.',
-  bom_removed: 'The byte order mark in front of the body was taken off after it was signed.',
-  body_reserialised: 'The body was parsed and printed again after it was signed.',
-};
-
 /** The differences between a signature that fits and the settings. */
-function fitCauses({ secret, reading, template, body }: Fit, settings: DiagnosisSettings): Cause[] {
+function fitCauses({ secret, reading, template }: Fit, settings: DiagnosisSettings): Cause[] {
   const causes: Cause[] = [];
   if (!secret.isInUse) {
     const what = `It is signed with a secret that is not in use here (${secret.name}): retired, or not configured yet.`;
@@ -201,10 +172,7 @@ function fitCauses({ secret, reading, template, body }: Fit, settings: Diagnosis
       'If the sender is right to use it, add it to WEBHOOK_SECRETS beside the others. If it was retired, change the sender to the new one.';
     causes.push(cause('secret_not_in_use', what, remedy));
   }
-  if (reading.encoding === null) {
-    const what = `The secret is right but for the quotation marks around it (${secret.name}): a container's env file keeps them.`;
-    causes.push(cause('secret_quoted', what, 'Take the quotation marks off the value.'));
-  } else if (reading.encoding !== settings.secretEncoding) {
+  if (reading.encoding !== settings.secretEncoding) {
     const what = `The sender uses the secret ${wordsOf(reading.encoding)}; here it is read ${wordsOf(settings.secretEncoding)}.`;
     const name = 'WEBHOOK_SECRET_ENCODING';
     causes.push(settingCause('secret_encoding_differs', what, name, reading.encoding));
@@ -218,17 +186,10 @@ function fitCauses({ secret, reading, template, body }: Fit, settings: Diagnosis
     const what = `The sender signs ${template.text} and here ${own} is expected.`;
     causes.push(settingCause('signed_content_differs', what, 'WEBHOOK_SIGNED_CONTENT', template.text));
   }
-  if (body.fault !== null) {
-    const what = `${BODY_FAULTS[body.fault]} The signature fits the body ${body.name}.`;
-    const remedy =
-      'Something between the sender and here changes bodies: a proxy, a gateway or a function that parses and prints them. Have it pass the bytes as they are.';
-    causes.push(cause(body.fault, what, remedy));
-  }
   return causes;
 }
 
-function wordsOf(encoding: SecretEncoding | null): string {
-  if (encoding === null) return 'without the quotation marks around it';
+function wordsOf(encoding: SecretEncoding): string {
   const { prefix, form } = partsOfEncoding(encoding);
   const words = form === 'utf8' ? 'as text' : `decoded from ${form}`;
   return prefix === '' ? words : `${words} behind "${prefix}"`;

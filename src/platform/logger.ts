@@ -7,8 +7,6 @@ export interface LoggerOptions {
   level: string;
   /** Default: pino's own. */
   destination?: pino.DestinationStream;
-  /** Lines for a person at a terminal, instead of JSON. */
-  isForPeople?: boolean;
   /** Texts that must never appear in a line. Called at most once a second. */
   secrets?: () => readonly string[];
 }
@@ -35,7 +33,7 @@ const SECRETS_FRESH_MS = 1000;
 const BEARER = /\b(bearer\s+)[A-Za-z0-9._~+/=-]+/gi;
 const REDACTED = '[redacted]';
 
-/** JSON lines with ISO 8601 instants, or lines for people. Only allowed fields get in, and the finished line is searched for secrets. */
+/** JSON lines with ISO 8601 instants. Only allowed fields get in, and the finished line is searched for secrets. */
 export function createLogger(options: LoggerOptions): Logger {
   const withStacks = options.level === 'debug' || options.level === 'trace';
   const filter = (fields: Record<string, unknown>) => allowed(fields, withStacks);
@@ -46,7 +44,7 @@ export function createLogger(options: LoggerOptions): Logger {
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }), log: filter },
-      hooks: { streamWrite: options.isForPeople ? (line) => forPeople(scrub(line)) : scrub },
+      hooks: { streamWrite: scrub },
     },
     options.destination,
   );
@@ -109,31 +107,6 @@ function needlesOf(secrets: readonly string[]): string[] {
     .sort((a, b) => b.length - a.length);
 }
 
-/** Characters that a terminal would obey. */
-const CONTROLS = /\p{Cc}/gu;
-
-/** `12:00:00 warn  receive: delivery rejected (bad_signature)  duration_ms=2`, by the clock of this machine. */
-function forPeople(line: string): string {
-  const {
-    time,
-    level,
-    stage: from,
-    msg,
-    outcome,
-    reason,
-    ...rest
-  } = JSON.parse(line) as Record<string, unknown>;
-  const said = [from === undefined ? '' : `${from}:`, msg, outcome, reason && `(${reason})`];
-  const fields = Object.entries(rest).filter(([, value]) => value !== null);
-  const text = [
-    new Date(time as string).toTimeString().slice(0, 'HH:MM:SS'.length),
-    String(level).padEnd('error'.length),
-    said.filter((word) => word).join(' '),
-    ...fields.map(([name, value]) => ` ${name}=${value}`),
-  ].join(' ');
-  return `${text.replace(CONTROLS, ' ')}\n`;
-}
-
 // ─── standard output ────────────────────────────────────────────────────────────────────────────────────
 
 /** Lines that may wait for a reader of standard output: about ten thousand. */
@@ -144,9 +117,7 @@ const LAST_LINES_MS = 1_000;
 /** Standard output as a log, which never waits for its reader: lines without room are lost and counted. Call it once. */
 export function standardOutput() {
   // Node opens a pipe so that no write waits in the system: nothing, not even `process.exit`, would end a thread that does.
-  const isForPeople = process.stdout.isTTY === true;
   let isOver = false;
-  let lines = 0;
   let lost = 0;
   const options = { fd: 1, sync: false, maxLength: MAX_WAITING_BYTES, retryEAGAIN: () => !isOver };
   // Its own last flush would try for ever where nobody reads. So it must be over when that comes.
@@ -160,27 +131,13 @@ export function standardOutput() {
     isOver ||= error.code === 'EPIPE';
   });
   return {
-    isForPeople,
     destination: {
       write(line: string): void {
-        lines += 1;
         if (!isOver) output.write(line);
       },
     },
-    /** Lines so far. */
-    lines: () => lines,
     /** Lines lost since the start. */
     lost: () => lost,
-    /** From now on this logger says how many lines were lost, each time that lines are read again. */
-    reportLost(logger: Logger): void {
-      let reported = 0;
-      output.on('drain', () => {
-        const count = lost - reported;
-        reported = lost;
-        if (count > 0)
-          logger.warn({ outcome: 'lost', count }, 'log lines lost: standard output took no more');
-      });
-    },
     /** Resolves once the last lines are written, or nobody has read them for a second. Lines after that are left out. */
     async finish(): Promise<void> {
       if (isOver) return;

@@ -92,9 +92,9 @@ describe('one request by hand', () => {
   it.each([
     [['DELETE', '/policies'], undefined, 'GET /policies, POST /policies'],
     [['POST', '/policies'], undefined, '--body'],
-    [['POST', '/policies'], Buffer.from('{"name":"\xff"}', 'latin1'), 'not UTF-8'],
+    [['POST', '/policies'], Buffer.from('{"name":"\xff"}', 'latin1'), 'encoding utf-8'],
     [['GET', '/policies'], '{}', '--body'],
-    [['POST', '/policies', '--body', '/nowhere/at/all'], undefined, 'cannot be read'],
+    [['POST', '/policies', '--body', '/nowhere/at/all'], undefined, 'no such file'],
   ])('refuses %j with the body %j, sends nothing, and says what it takes', async (args, body, remedy) => {
     const { code, err, requests } = await api(args, body);
     expect(code).toBe(2);

@@ -24,25 +24,6 @@ describe('settings in a file .env', () => {
     expect(await merged(env, file)).toEqual(settings);
   });
 
-  it.each([
-    ['a name without a value', 'PORT=1\nCOMPLIANCE_API_KEY\n', 2],
-    ['a value behind a colon', 'PORT: 1\r\nHOST=::1', 1],
-    ['the rest of a value whose quote does not end', 'A="b\nc\n', 2],
-  ])('are never passed over because a line is only half a setting: %s', async (_, file, line) => {
-    await expect(merged({ A: '1' }, file)).rejects.toThrow(`line ${line}: neither NAME=value nor a comment`);
-  });
-
-  it('may be named once more where they are set, and their quoted values may have lines of any form', async () => {
-    const file = 'A=1\nexport A\nB\n# C\nD="x\ny: z\n"\n';
-    expect(await merged({ B: '2' }, file)).toEqual({ A: '1', B: '2', D: 'x\ny: z\n' });
-    expect(await merged({}, 'A="x\ny"\nA=z\n')).toEqual({ A: 'z' });
-  });
-
-  it('are read however many lines a quoted value has', async () => {
-    const value = 'line\n'.repeat(20_000);
-    expect(await merged({}, `A="${value}"\n`)).toEqual({ A: value });
-  });
-
   it('are never passed over because the file is of another encoding', async () => {
     await inTemporaryDirectory(async (folder) => {
       const path = join(folder, '.env');

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { closeSync, constants, createReadStream, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -73,45 +73,4 @@ it('a pipe that nobody reads holds neither deliveries nor a stop', async () => {
   const service = await serveInto('stuck', fd);
   expect(await service.deliver(DELIVERIES)).toEqual([202]);
   expect(await service.stop()).toBe(0);
-});
-
-const LOGGER = new URL('../../src/platform/logger.ts', import.meta.url).href;
-const FLOOD = 60_000;
-/** Logs more than may wait, tells how many lines were lost, and ends once one line has been read. */
-const FLOODING = `
-  const { createLogger, standardOutput } = await import('${LOGGER}');
-  const output = standardOutput();
-  const logger = createLogger({ level: 'info', ...output });
-  output.reportLost(logger);
-  for (let seq = 0; seq < ${FLOOD}; seq += 1) logger.info({ seq, path: 'x'.repeat(150) }, 'flood');
-  process.stderr.write(output.lost() + '\\n');
-  process.stdin.once('data', async () => {
-    await output.finish();
-    logger.info('after the end');
-    process.exit();
-  });`;
-
-it('lines that nobody reads are kept up to a bound; once they are read, a line says how many were lost', async () => {
-  const path = namedPipe('flooded');
-  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  onTestFinished(() => closeSync(reader));
-  const fd = openSync(path, constants.O_WRONLY);
-  const child = spawn(process.execPath, ['--input-type=module', '-e', FLOODING], {
-    stdio: ['pipe', fd, 'pipe'],
-  });
-  closeSync(fd);
-  onTestFinished(() => void child.kill('SIGKILL'));
-  const lost = await new Promise<number>((resolve) =>
-    child.stderr!.once('data', (chunk) => resolve(Number(chunk))),
-  );
-  expect(lost).toBeGreaterThan(FLOOD / 2);
-
-  const lines: { seq?: number; count?: number; msg: string }[] = [];
-  const file = createReadStream('', { fd: openSync(path, constants.O_RDONLY) });
-  for await (const line of createInterface({ input: file })) {
-    lines.push(JSON.parse(line));
-    if (lines.at(-1)!.count !== undefined) child.stdin!.write('end');
-  }
-  expect(lines.flatMap(({ seq }) => seq ?? [])).toEqual(Array.from({ length: FLOOD - lost }, (_, n) => n));
-  expect(lines.at(-1)).toMatchObject({ count: lost, msg: expect.stringContaining('log lines lost') });
 });

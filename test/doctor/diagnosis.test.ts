@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { bodyForms } from '../../src/doctor/body-forms.ts';
 import {
   type CandidateSecret,
   type DiagnosisSettings,
@@ -24,12 +23,7 @@ const secret = (text: string, changes: Partial<CandidateSecret> = {}): Candidate
 });
 const EXPECTED = secret('correct-horse-battery-staple');
 const BASE64 = secret('jx0sO0pZaHeGlaSzwtHg/wARIjNEVWZ3iJmqu8zd7v8=');
-const SECRETS = [
-  EXPECTED,
-  BASE64,
-  secret('"quoted-by-the-env-file-0123"'),
-  secret('the-secret-of-last-year-0123', { isInUse: false }),
-];
+const SECRETS = [EXPECTED, BASE64, secret('the-secret-of-last-year-0123', { isInUse: false })];
 
 const T = { kind: 'timestamp' } as const;
 const BODY = { kind: 'body' } as const;
@@ -62,10 +56,9 @@ const SPECIMENS: readonly (readonly [name: string, code: string | null])[] = [
   ['header-missing', 'header_missing'],
   ['wrong-secret', 'wrong_secret'],
   ['retired-secret', 'secret_not_in_use'],
-  ['quoted-secret', 'secret_quoted'],
   ['base64-secret', 'secret_encoding_differs'],
-  ['body-reserialised', 'body_reserialised'],
-  ['bom-added', 'bom_added'],
+  ['body-reserialised', 'wrong_secret'],
+  ['bom-added', 'wrong_secret'],
   ['colon-separator', 'signed_content_differs'],
   ['body-only', 'timestamp_not_signed'],
   ['milliseconds', 'timestamp_in_milliseconds'],
@@ -80,18 +73,6 @@ describe('the cause that doctor names, on deliveries signed by openssl', () => {
     expect(diagnosis.healthy).toBe(code === null);
     for (const { text } of SECRETS) expect(JSON.stringify(diagnosis)).not.toContain(text);
   });
-});
-
-it('tries the forms that libraries print, with the digits of numbers and the order of keys as they are', () => {
-  const body = '{"type":"\\u00e9\\/<","10": [1.0, 12345678901234567890],\n"b":"=\\\\","id":-0}';
-  const forms = bodyForms(Buffer.from(body)).map(({ bytes }) => Buffer.from(bytes).toString());
-  for (const form of [
-    '{"type":"é/<","10":[1.0,12345678901234567890],"b":"=\\\\","id":-0}',
-    '{"type": "\\u00e9/<", "10": [1.0, 12345678901234567890], "b": "=\\\\", "id": -0}',
-    '{"type":"\\u00e9\\/<","10":[1.0,12345678901234567890],"b":"=\\\\","id":-0}',
-  ]) {
-    expect(forms).toContain(form);
-  }
 });
 
 describe('the setting that doctor proposes', () => {
@@ -159,8 +140,6 @@ describe('what it cannot know', () => {
       Buffer.from(text),
     );
     for (const body of [...bodies, Buffer.from([0xff, 0xfe, 0])]) {
-      // No form is much longer, so that a body made to be dear costs milliseconds.
-      for (const { bytes } of bodyForms(body)) expect(bytes.length).toBeLessThanOrEqual(6 * body.length + 3);
       for (const value of ['=', ',,,', `t=1, v1=${'z'.repeat(64)}`, `t=1, v1=${'0'.repeat(64)}`]) {
         expect(diagnose({ ...headed(value), body }, SECRETS, SETTINGS).healthy).toBe(false);
       }

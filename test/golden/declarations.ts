@@ -106,7 +106,7 @@ const ROOT = new URL('../../', import.meta.url);
 const WORDS = [
   ...['EventState', 'VERDICTS', 'ChangeOperation', 'SyncRunOutcome'],
   'TrimmedThing',
-  ...['DeliveryOutcome', 'SignatureRejectionReason', 'NotJson', 'NoEvent', 'CauseCode', 'BodyFault'],
+  ...['DeliveryOutcome', 'SignatureRejectionReason', 'NotJson', 'NoEvent', 'CauseCode'],
 ];
 
 /** From the sources' text, since types are gone at run time. */

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../../compliance/oauth.ts';
-import { isLoopback } from '../../platform/addresses.ts';
-import { UsageError } from '../../platform/errors.ts';
+import { type ConsentAnswer, type ConsentAttempt, readConsent } from '../compliance/oauth.ts';
+import { isLoopback } from '../platform/addresses.ts';
+import { UsageError } from '../platform/errors.ts';
 
 export type Page = { title: string; text: string };
 
@@ -27,15 +27,10 @@ export function isLoopbackRedirect(redirectUri: string): boolean {
   return url?.protocol === 'http:' && isLoopback(url.hostname);
 }
 
-/**
- * Listens where the browser will be sent. `onForeign` is called for each answer to another attempt, and told whether the answer
- * had no state at all. It must not throw. @throws UsageError if the address is not free.
- */
-export async function listenForConsent(
-  redirectUri: string,
-  attempt: ConsentAttempt,
-  onForeign: (noState: boolean) => void,
-) {
+export const WITHOUT_STATE = 'for a service that does not send state back, set COMPLIANCE_OAUTH_OMIT=state';
+
+/** Listens where the browser will be sent. @throws UsageError if the address is not free. */
+export async function listenForConsent(redirectUri: string, attempt: ConsentAttempt) {
   const url = new URL(redirectUri);
   const { promise: answer, resolve } = Promise.withResolvers<ConsentAnswer>();
   let waiting: ServerResponse | null = null;
@@ -47,15 +42,9 @@ export async function listenForConsent(
       return show(response, 404, { title: 'Not here', text: 'There is nothing at this address.' });
     }
     const read = readConsent(asked.searchParams, attempt);
-    if (read.outcome === 'foreign') onForeign(read.noState);
     if (read.outcome === 'foreign' || waiting !== null) {
-      return show(response, 400, {
-        title: 'Not this sign-in',
-        text:
-          read.outcome === 'foreign' && read.noState
-            ? 'This answer carries no state, so it may be anybody’s. The terminal says what can be done.'
-            : 'This is no answer to the sign-in that is waiting. Start from the address it printed.',
-      });
+      const text = `This is no answer to the sign-in that is waiting. Start from the address it printed; ${WITHOUT_STATE}.`;
+      return show(response, 400, { title: 'Not this sign-in', text });
     }
     waiting = response;
     resolve(read);
