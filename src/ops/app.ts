@@ -94,7 +94,7 @@ export function createOps(
   app.openapi(routes.openapi, (c) => {
     const origin = context.publicUrl?.origin ?? new URL(c.req.url).origin;
     return c.json(
-      openApiDocument(app, { version: context.facts().version, origin }) as Record<string, never>,
+      openApiDocument(app, { version: context.facts().service.version, origin }) as Record<string, never>,
       200,
     );
   });
@@ -144,7 +144,7 @@ function createReadiness({ facts, store, clock, logger }: OpsContext): () => Pro
     }
   });
   return async () => {
-    const { state } = facts();
+    const { state } = facts().service;
     if (state !== 'running') return state;
     const checked = writable.current();
     if (clock.steady() - goodAt < READY_KEPT_MS) return null;

@@ -39,34 +39,15 @@ export interface OpsActions {
   testNotification(): Promise<string | null>;
 }
 
-/** One of the signing secrets that may verify a delivery; never its text. */
-export interface SecretFacts {
-  /** From 1; the configured secrets come first. */
-  position: number;
-  /** The registration that brought it; null: it is configured. */
-  registration: string | null;
-  /** Since this start; null: not yet. */
-  lastUsedAt: number | null;
-}
-
-/** What only the running process knows. Instants are wall-clock milliseconds since 1970. */
+/** What only the running process knows, as the API shows it. */
 export interface LiveFacts {
-  version: string;
-  startedAt: number;
-  state: Status['service']['state'];
-  /** Since when no heartbeat could be written, or no delivery be stored; null: both can. */
+  service: Status['service'];
+  upstream: Upstream;
+  running: RunningSyncRun[];
+  /** Since when no heartbeat could be written, or no delivery be stored, in milliseconds since 1970; null: both can. */
   unwritableSince: number | null;
   /** Why the last heartbeat could not be written, and what to do; null: it was written. */
   databaseError: string | null;
-  eventsOnly: boolean;
-  /** The configured and the stored ones. None: every delivery is rejected. */
-  secrets: SecretFacts[];
-  /** 0: no timer. */
-  fullSyncMs: number;
-  runningSyncRuns: RunningSyncRun[];
-  upstream: Upstream;
-  /** NOTIFY_URL is set. */
-  notifies: boolean;
 }
 
 /** What the operators' listener needs. */

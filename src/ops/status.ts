@@ -71,25 +71,14 @@ export function createSnapshots(context: OpsContext) {
       kinds,
       problems,
       open_problems: Math.max(problems.length, summary?.open_problems ?? 0),
-      service: {
-        version: live.version,
-        state: live.state,
-        started_at: new Date(live.startedAt).toISOString(),
-        events_only: live.eventsOnly,
-        full_sync_seconds: live.fullSyncMs / 1_000,
-        notifies: live.notifies,
-        secrets: live.secrets.map(({ lastUsedAt, ...secret }) => ({
-          ...secret,
-          last_used_at: lastUsedAt === null ? null : new Date(lastUsedAt).toISOString(),
-        })),
-      },
+      service: live.service,
       events: summary && { ...summary.events, oldest_pending_at: summary.oldest_pending_at },
       deliveries: {
         last_at: summary?.last_delivery_at ?? null,
         quarantined: summary?.quarantined ?? null,
       },
       learned_pointers: summary?.learned_pointers ?? [],
-      sync_runs: { running: live.runningSyncRuns, last: syncRuns },
+      sync_runs: { running: live.running, last: syncRuns },
       upstream: live.upstream,
       database: summary && { bytes: summary.database_bytes + summary.wal_bytes },
     };

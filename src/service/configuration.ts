@@ -51,17 +51,17 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
     const living = registrations.filter(
       ({ expiresWall }) => expiresWall === null || expiresWall > clock.wall(),
     );
-    const facts = options.facts();
-    const hasSecret = facts.secrets.length > 0;
+    const { service, upstream } = options.facts();
+    const hasSecret = service.secrets.length > 0;
     return {
       warnings: described.warnings,
       exposures: await store.exposures(),
-      api: apiOf(config, facts, summary),
+      api: apiOf(config, upstream, summary),
       toleranceSeconds: config.webhook.toleranceSeconds,
-      secrets: facts.secrets.map(({ position, registration, lastUsedAt }) => ({
+      secrets: service.secrets.map(({ position, registration, last_used_at: lastUsedAt }) => ({
         name:
           registration === null ? `WEBHOOK_SECRETS number ${position}` : `of registration ${registration}`,
-        lastUsedAt: lastUsedAt === null ? null : new Date(lastUsedAt).toISOString(),
+        lastUsedAt,
       })),
       registrations: await Promise.all(living.map((each) => registrationOf(each, { ...options, hasSecret }))),
       receiverUrl: `${options.receiverUrl}/webhooks`,
@@ -72,7 +72,7 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
 
   /** `withSecrets`: with fingerprints, by which a holder of the secrets can compare his own. */
   return async (withSecrets: boolean): Promise<Configuration> => ({
-    version: options.facts().version,
+    version: options.facts().service.version,
     started_at: new Date(options.startedAt).toISOString(),
     folder: process.cwd(),
     salt: withSecrets ? salt : null,
@@ -83,7 +83,7 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
 
 function apiOf(
   config: Config,
-  { upstream }: LiveFacts,
+  upstream: LiveFacts['upstream'],
   { open_problems_by: open }: StoreSummary,
 ): Found['api'] {
   if (config.compliance === null) return null;

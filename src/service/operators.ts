@@ -96,16 +96,21 @@ function notifyAddress({
 /** Facts about the running service that its database does not hold. */
 function liveFacts(running: OperatorsOptions): LiveFacts {
   const { config, state, repairs, secrets, watch } = running;
-  const own = state.facts();
+  const { startedAt, phase, unwritableSince, databaseError } = state.facts();
   const { running: syncRuns } = repairs.known() ?? { running: [] };
   return {
-    version: version(),
-    ...own,
-    eventsOnly: config.compliance === null,
-    fullSyncMs: config.sync.fullSyncMs,
-    unwritableSince: own.unwritableSince ?? watch.unkeptSince(),
-    secrets: secrets.facts(),
-    runningSyncRuns: syncRuns.map((run) => ({
+    service: {
+      version: version(),
+      state: phase,
+      started_at: new Date(startedAt).toISOString(),
+      events_only: config.compliance === null,
+      full_sync_seconds: config.sync.fullSyncMs / 1_000,
+      notifies: config.notify.url !== null,
+      secrets: secrets.facts(),
+    },
+    unwritableSince: unwritableSince ?? watch.unkeptSince(),
+    databaseError,
+    running: syncRuns.map((run) => ({
       id: run.id,
       kind: run.kind,
       pages: run.pages,
@@ -114,7 +119,6 @@ function liveFacts(running: OperatorsOptions): LiveFacts {
       started_at: new Date(run.startedWall).toISOString(),
     })),
     upstream: upstreamFacts(running),
-    notifies: config.notify.url !== null,
   };
 }
 

@@ -1,6 +1,6 @@
 import { openSecret } from '../compliance/secrets.ts';
 import type { CandidateSecret } from '../doctor/diagnosis.ts';
-import type { SecretFacts } from '../ops/context.ts';
+import type { LiveFacts } from '../ops/context.ts';
 import type { Config } from '../platform/config.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { type Logger, stage } from '../platform/logger.ts';
@@ -223,11 +223,14 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
     },
 
     /** Every secret, with its last use since this start. */
-    facts: (): SecretFacts[] =>
-      keys().map((key, index) => ({
-        position: index + 1,
-        registration: stored[index - configured.length]?.registration ?? null,
-        lastUsedAt: lastUsed.get(nameOf(key)) ?? null,
-      })),
+    facts: (): LiveFacts['service']['secrets'] =>
+      keys().map((key, index) => {
+        const used = lastUsed.get(nameOf(key));
+        return {
+          position: index + 1,
+          registration: stored[index - configured.length]?.registration ?? null,
+          last_used_at: used === undefined ? null : new Date(used).toISOString(),
+        };
+      }),
   };
 }

@@ -1,6 +1,5 @@
 import { NOTHING_KNOWN, type UpstreamHealth, unreachableSince } from '../backfill/upstream.ts';
 import { KINDS } from '../compliance/kinds.ts';
-import type { LiveFacts } from '../ops/context.ts';
 import { type Clock, createNap, momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
 import type { ServiceFacts } from '../store/store.ts';
@@ -55,12 +54,7 @@ export function createServiceState(
 
   return {
     /** For the operators' listener. */
-    facts: () => ({
-      startedAt,
-      state: phase as LiveFacts['state'],
-      unwritableSince,
-      databaseError,
-    }),
+    facts: () => ({ startedAt, phase, unwritableSince, databaseError }),
     at(to: 'running' | 'draining'): void {
       phase = to;
     },

@@ -67,7 +67,7 @@ const STATES: readonly (readonly [string, title: string, (h: Harness) => unknown
     'events-only',
     'The mirror shows what the deliveries said',
     async (h) => {
-      h.live.eventsOnly = true;
+      h.live.service.events_only = true;
       await beat(h, true);
     },
   ],

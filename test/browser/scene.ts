@@ -148,8 +148,10 @@ export async function goodHour(): Promise<Harness> {
   const database = new Database(h.database);
   database.pragma('wal_checkpoint(TRUNCATE)');
   database.close();
-  h.live.startedAt = began;
-  h.live.secrets = [{ position: 1, registration: 'wh_1', lastUsedAt: Date.now() }];
+  h.live.service.started_at = new Date(began).toISOString();
+  h.live.service.secrets = [
+    { position: 1, registration: 'wh_1', last_used_at: new Date(Date.now()).toISOString() },
+  ];
   return h;
 }
 
@@ -282,7 +284,7 @@ async function fillSyncRuns(h: Harness): Promise<number> {
     h.now(),
   );
   const running = await h.store.startSyncRun('vendor', 'operator:olga', h.now());
-  h.live.runningSyncRuns = [
+  h.live.running = [
     {
       id: running.id,
       kind: 'vendor',
@@ -321,10 +323,10 @@ async function fillEvents(h: Harness): Promise<void> {
 }
 
 function fillSecrets(h: Harness): void {
-  h.live.secrets = [
-    { position: 1, registration: null, lastUsedAt: Date.now() - 70_000 },
-    { position: 2, registration: null, lastUsedAt: null },
-    { position: 3, registration: 'wh_1', lastUsedAt: Date.now() - 3 * 86_400_000 },
+  h.live.service.secrets = [
+    { position: 1, registration: null, last_used_at: new Date(Date.now() - 70_000).toISOString() },
+    { position: 2, registration: null, last_used_at: null },
+    { position: 3, registration: 'wh_1', last_used_at: new Date(Date.now() - 3 * 86_400_000).toISOString() },
   ];
 }
 

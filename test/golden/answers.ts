@@ -93,10 +93,7 @@ async function fill(h: Harness): Promise<number> {
   });
   const proven = { eventId: 'evt_0000', recordId: 'ven_0', leads: false };
   await h.store.learnPointer({ kind: 'vendor', path: 'a.b', ...proven }, h.now());
-  h.live.runningSyncRuns = h.live.runningSyncRuns.flatMap((one) => [
-    one,
-    { ...one, kind: 'risk_assessment' },
-  ]);
+  h.live.running = h.live.running.flatMap((one) => [one, { ...one, kind: 'risk_assessment' }]);
   return synced;
 }
 

@@ -71,9 +71,9 @@ it('a scrape tells of the upstream, and nothing of what is not known', async () 
   expect(value('clock_skew_seconds')).toBe(-2.5);
   await h.close();
   h = await opsHarness();
-  h.live.secrets = [
-    { position: 1, registration: null, lastUsedAt: null },
-    { position: 2, registration: 'wh_1', lastUsedAt: 1_800_000_000_000 },
+  h.live.service.secrets = [
+    { position: 1, registration: null, last_used_at: null },
+    { position: 2, registration: 'wh_1', last_used_at: new Date(1_800_000_000_000).toISOString() },
   ];
   const page = await (await h.app.request('/', { headers: bearer(READ) })).text();
   expect(page).toContain('<dt>2. of the registration wh_1</dt>');

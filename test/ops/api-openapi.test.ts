@@ -117,7 +117,7 @@ it('what is answered is what the document says', async () => {
   await h.store.openProblem(lost, 'x', h.now());
   const [restored] = await h.store.list('problems', { limit: 1 });
   bodies[`/api/problems/${restored!.id}/resolve`] = { digest: restored!.digest };
-  h.live.notifies = true;
+  h.live.service.notifies = true;
 
   const values: Record<string, string> = { kind: 'policy', id: 'pol_1', view: 'sync_status' };
   const own: Record<string, string> = {

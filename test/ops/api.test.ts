@@ -324,7 +324,7 @@ describe('changes', () => {
   });
 
   test('without credentials there is nothing to compare or fetch', async () => {
-    h.live.eventsOnly = true;
+    h.live.service.events_only = true;
     expect((await post('/api/syncs')).body).toMatchObject({ status: 409, code: 'events_only' });
     expect((await post('/api/syncs', { kind: 'vendor', ids: ['v1'] })).body).toMatchObject({
       status: 409,
@@ -367,7 +367,7 @@ describe('changes', () => {
   });
 
   test('without credentials an approval asks for no full sync, since nothing can prove more', async () => {
-    h.live.eventsOnly = true;
+    h.live.service.events_only = true;
     const id = await h.hold('vendor', ['v1', 'v2', 'v3']);
     expect((await post(`/api/problems/${id}/approve`, { digest: await digestOf('vendor') })).status).toBe(
       200,
@@ -423,7 +423,7 @@ describe('changes', () => {
       expect((await find(unknown.id, { digest: unknown.digest })).status).toBe(400);
       await resolve(unknown.id, unknown.digest);
       expect(await find(unknown.id)).toMatchObject({ status: 409, body: { code: 'resolved_already' } });
-      h.live.eventsOnly = true;
+      h.live.service.events_only = true;
       expect(await find(unknown.id)).toMatchObject({ status: 409, body: { code: 'events_only' } });
       const found = (await get('/api/audit')).body.items.filter(
         ({ action }: { action: string }) => action === 'problem_find',
@@ -485,7 +485,7 @@ describe('changes', () => {
 
   test('a notification can be tried where NOTIFY_URL is set, and what came of it is said', async () => {
     expect((await post('/api/notify-test')).body).toMatchObject({ status: 409, code: 'no_notify_url' });
-    h.live.notifies = true;
+    h.live.service.notifies = true;
     expect(await post('/api/notify-test')).toMatchObject({ status: 200, body: { status: 'delivered' } });
     h.context.actions.testNotification = async () => 'it answered 500';
     expect((await post('/api/notify-test')).body).toMatchObject({

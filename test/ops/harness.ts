@@ -29,15 +29,18 @@ export const NOTHING_SYNCED = { pages: 0, seen: 0, inserted: 0, updated: 0, dele
 
 function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
   return {
-    version: '0.1.0',
-    startedAt: Date.now() - 3_600_000,
-    state: 'running',
+    service: {
+      version: '0.1.0',
+      state: 'running',
+      started_at: new Date(Date.now() - 3_600_000).toISOString(),
+      events_only: false,
+      full_sync_seconds: 3_600,
+      notifies: false,
+      secrets: [{ position: 1, registration: null, last_used_at: null }],
+    },
     unwritableSince: null,
     databaseError: null,
-    eventsOnly: false,
-    secrets: [{ position: 1, registration: null, lastUsedAt: null }],
-    fullSyncMs: 3_600_000,
-    runningSyncRuns: [],
+    running: [],
     upstream: {
       configured: true,
       origin: 'https://compliance.example',
@@ -50,7 +53,6 @@ function liveFacts(over: Partial<LiveFacts> = {}): LiveFacts {
       waits_until: null,
       skew_ms: 120,
     },
-    notifies: false,
     ...over,
   };
 }

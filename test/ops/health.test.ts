@@ -21,7 +21,7 @@ describe('readiness', () => {
   });
 
   test.each(['starting', 'migrating', 'draining'] as const)('%s is not', async (state) => {
-    h.live.state = state;
+    h.live.service.state = state;
     expect(await ready()).toEqual([503, { status: 'not_ready', reason: state }]);
   });
 
@@ -61,7 +61,7 @@ describe('readiness', () => {
   });
 
   test('live says only that it lives', async () => {
-    h.live.state = 'draining';
+    h.live.service.state = 'draining';
     const response = await h.app.request('/livez');
     expect([response.status, await response.json()]).toEqual([200, { status: 'live' }]);
   });

@@ -136,7 +136,7 @@ test('why a full sync ran, who approved it included, is words that a narrow colu
 test('a running full sync shows its bar, one of unknown length an endless one', async () => {
   const d = await opsHarness({ clock: heldClock() });
   const run = (startedAt: number) => ({ started_at: new Date(startedAt).toISOString() });
-  d.live.runningSyncRuns = [
+  d.live.running = [
     { ...run(START), id: 1, kind: 'vendor', pages: 2, seen: 200, estimated_total: 564 },
     { ...run(START), id: 2, kind: 'policy', pages: 0, seen: 0, estimated_total: null },
     { ...run(START - 20_000), id: 3, kind: 'risk_assessment', pages: 0, seen: 10, estimated_total: 60 },
@@ -175,7 +175,7 @@ test('while it is paused, the button that ends that is the only emphasised one, 
 });
 
 test('without credentials the page offers no full sync and says what it cannot know', async () => {
-  h.live.eventsOnly = true;
+  h.live.service.events_only = true;
   await beat(h, true);
   h.live.upstream = { ...h.live.upstream, configured: false, origin: null };
   const html = await page();

@@ -53,8 +53,9 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
   const { store, actions, clock } = context;
   const now = () => momentOf(clock);
 
+  const isEventsOnly = () => context.facts().service.events_only;
   const requireApi = () => {
-    if (context.facts().eventsOnly) {
+    if (isEventsOnly()) {
       throw conflict(
         'events_only',
         'There are no API credentials: set COMPLIANCE_BASE_URL and COMPLIANCE_API_KEY.',
@@ -132,7 +133,7 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
     /** Exactly the pending deletions that were shown with this digest, and no others. */
     async approveDeletions(actor: string, id: number, digest: string): Promise<Done['approved']> {
       const until = clock.wall() + APPROVAL_MS;
-      const { eventsOnly } = context.facts();
+      const eventsOnly = isEventsOnly();
       const { kind, ids } = await decide(actor, 'problem_approve', id, (of) =>
         store.decideDeletions(of, digest, { untilWall: until, eventsOnly }, now()),
       );
@@ -163,7 +164,7 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
           case 'resolved': {
             // A list counts once a full sync ends with what was accepted, and by the timer that may take an hour.
             const { reason, kind } = shown;
-            const full_sync = reason === 'incomplete_list' && kind !== null && !context.facts().eventsOnly;
+            const full_sync = reason === 'incomplete_list' && kind !== null && !isEventsOnly();
             if (full_sync) await actions.requestFullSync([kind], `problem:${id}+operator:${actor}`);
             return { status: 'resolved', id, full_sync };
           }
@@ -208,7 +209,7 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
     },
 
     async testNotification(actor: string): Promise<Done['notified']> {
-      if (!context.facts().notifies) throw conflict('no_notify_url', 'NOTIFY_URL is not set.');
+      if (!context.facts().service.notifies) throw conflict('no_notify_url', 'NOTIFY_URL is not set.');
       await audit.change(actor, 'notify_test', null, async () => {
         const error = await actions.testNotification();
         if (error !== null) throw refusal(502, 'not_delivered', 'NOTIFY_URL has not taken the test.', error);

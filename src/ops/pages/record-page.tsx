@@ -59,7 +59,7 @@ export async function recordPage(
     body: (
       <>
         <Facts facts={about} />
-        {facts().eventsOnly ? null : (
+        {facts().service.events_only ? null : (
           <ActionButton action="/api/syncs" className="actions" body={{ kind, ids: [id] }}>
             Fetch it again
           </ActionButton>

@@ -29,7 +29,7 @@ export async function syncPage({ store, facts }: OpsContext, c: OpsHandlerContex
     current: 'Syncs',
     body: (
       <>
-        <Running syncRuns={facts().runningSyncRuns.filter((each) => each.id === id)} />
+        <Running syncRuns={facts().running.filter((each) => each.id === id)} />
         <Facts facts={about} />
         <h2>Differences</h2>
         <p class="lead">What differed although no event had announced it.</p>

@@ -20,13 +20,13 @@ export const syncsList = ({ store, facts }: OpsContext): List<typeof noFilters, 
   read: async (_, paging) => numbered(await store.list('sync_runs', paging)),
   head: () => (
     <>
-      {facts().eventsOnly ? null : <Start />}
+      {facts().service.events_only ? null : <Start />}
       <div data-part="running">
-        <Running syncRuns={facts().runningSyncRuns} />
+        <Running syncRuns={facts().running} />
       </div>
     </>
   ),
-  empty: () => noneWords(facts().eventsOnly),
+  empty: () => noneWords(facts().service.events_only),
   columns: SYNC_COLUMNS,
 });
 
