@@ -52,28 +52,14 @@ export function signInLink(baseUrl: string, token: string): string {
  */
 export function loadOrCreateOpsToken(dir: string): OpsToken {
   const path = join(dir, OPS_TOKEN_FILE);
-  const token = createExclusively(path, dir) ?? readExisting(path);
-  return { name: 'first-start', role: 'operate', token };
-}
-
-/** Null when the file is there already. */
-function createExclusively(path: string, dir: string): string | null {
-  const token = randomBytes(TOKEN_BYTES).toString('base64url');
   try {
     mkdirSync(dir, { recursive: true });
+    const made = randomBytes(TOKEN_BYTES).toString('base64url');
     // `wx` and the mode in one call: never a moment in which another user could read or plant the file.
-    writeFileSync(path, `${token}\n`, { flag: 'wx', mode: 0o600 });
-    return token;
+    writeFileSync(path, `${made}\n`, { flag: 'wx', mode: 0o600 });
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return null;
-    throw new UsageError(
-      `cannot write the operators' token to ${path}: ${describeError(error)}`,
-      'make the folder writable for the service, or set OPS_TOKENS',
-    );
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw unusable(path, error);
   }
-}
-
-function readExisting(path: string): string {
   const open = openToOthers(path);
   if (open !== null) {
     throw new UsageError(
@@ -81,18 +67,24 @@ function readExisting(path: string): string {
       'or delete it to have a new one made, since others may know this one',
     );
   }
-  let token: string;
-  try {
-    token = readFileSync(path, 'utf8').trim();
-  } catch (error) {
-    throw new UsageError(
-      `cannot read the operators' token from ${path}: ${describeError(error)}`,
-      'make the file readable for the service, or set OPS_TOKENS',
-    );
-  }
+  const token = read(path);
   // The same rule as for OPS_TOKENS.
   const flaw = tokenFlaw(token);
   if (flaw !== null)
     throw new UsageError(`${path} ${flaw}`, 'delete the file to have a new one made, or set OPS_TOKENS');
-  return token;
+  return { name: 'first-start', role: 'operate', token };
 }
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (error) {
+    throw unusable(path, error);
+  }
+}
+
+const unusable = (path: string, error: unknown) =>
+  new UsageError(
+    `cannot read or make ${path}, with the operators' token: ${describeError(error)}`,
+    'give the service the right to, or set OPS_TOKENS',
+  );

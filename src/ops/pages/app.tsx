@@ -13,8 +13,7 @@ import { overview } from './overview.tsx';
 import type { Visit } from './pieces.tsx';
 import { recordPage } from './record-page.tsx';
 import { recordsList } from './records.tsx';
-import { syncPage } from './sync-page.tsx';
-import { syncsList } from './syncs.tsx';
+import { syncPage, syncsList } from './syncs.tsx';
 
 /**
  * The addresses of the pages. A page is a function from a request to its content; this file makes the

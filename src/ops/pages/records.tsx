@@ -4,10 +4,9 @@ import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { RecordReport } from '../../store/reports.ts';
 import { queries } from '../api/query.ts';
 import type { OpsContext } from '../context.ts';
-import { kindPlural, sentenceCase } from '../words.ts';
-import { anyOf, Filters } from './controls.tsx';
+import { count, figure, kindNoun, kindPlural, sentenceCase } from '../words.ts';
+import { ActionForm, anyOf, Button, Filters } from './controls.tsx';
 import type { List } from './list-page.tsx';
-import { pendingSection } from './pending.tsx';
 import { type Column, Instant, NO_NAME, nameOr, RecordId, Tabs, Word } from './pieces.tsx';
 import { Verified } from './record-page.tsx';
 
@@ -91,3 +90,45 @@ const FIELD = { pattern: '[^=]+=.*', title: 'such as owner.team=Legal' };
 const VERIFIED = anyOf(['false', 'true'], (value) => (value === 'false' ? 'verified' : 'not yet'));
 const LIVE = anyOf(['false', 'true'], (value) => (value === 'false' ? 'live' : 'deleted'));
 const PENDING = anyOf(['true', 'false'], (value) => (value === 'true' ? 'pending' : 'not pending'));
+
+/** What a person can say of the pending deletions of a kind, above the list of them. Null: there are none. */
+async function pendingSection({ store, clock }: OpsContext, kind: Kind) {
+  const pending = await store.pendingOf(kind, clock.wall());
+  if (pending.count === 0) return null;
+  const open = await store.list('problems', { open: true, reasons: ['pending_deletions'], limit: 10 });
+  const problem = open.find((each) => each.kind === kind);
+  const { count: waiting, approvedUntil, digest } = pending;
+  const records = `${figure(waiting)} ${kindNoun(kind, waiting)}`;
+  return (
+    <section class="group action_required" id="pending" aria-labelledby="pending-title">
+      <h2 id="pending-title">
+        {count(waiting, 'deletion')}{' '}
+        {approvedUntil === null ? `${waiting === 1 ? 'waits' : 'wait'} for approval` : 'approved'}
+      </h2>
+      <p class="lead">
+        {approvedUntil === null ? (
+          'The compliance service does not show these any more, or has announced that they are gone: unusually many, or the last one. Nothing has been deleted here. Check there first that they were really deleted.'
+        ) : (
+          <>
+            The next full sync that proves them gone deletes exactly these. The approval lasts until{' '}
+            <Instant at={approvedUntil} />.
+          </>
+        )}
+      </p>
+      {problem === undefined ? null : (
+        <ActionForm className="approval" body={{ digest }}>
+          <label>
+            <input type="checkbox" required id="sure" />
+            <span>I have looked in the compliance service for the {records} below.</span>
+          </label>
+          <Button id="approve" formaction={`/api/problems/${problem.id}/approve`} first>
+            They are gone: approve the deletion of {records}
+          </Button>
+          <Button id="keep" formaction={`/api/problems/${problem.id}/keep`}>
+            Keep {records}
+          </Button>
+        </ActionForm>
+      )}
+    </section>
+  );
+}

@@ -2,12 +2,16 @@ import type { Child } from 'hono/jsx';
 import { z } from 'zod';
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { SyncRunReport } from '../../store/reports.ts';
+import type { OpsHandlerContext } from '../access.ts';
+import { found } from '../api/answers.ts';
+import { rowId } from '../api/query.ts';
 import type { Differences, RunningSyncRun, Status } from '../api/schemas.ts';
 import type { OpsContext } from '../context.ts';
 import { codeWords, count, duration, figure, kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
+import type { Content } from './layout.tsx';
 import { type List, numbered } from './list-page.tsx';
-import { type Column, Instant, quiet, RecordLink, State, Table, Tile } from './pieces.tsx';
+import { type Column, Facts, Instant, quiet, RecordLink, State, Table, Tile } from './pieces.tsx';
 
 const noFilters = z.strictObject({});
 
@@ -64,7 +68,7 @@ export function SyncsTile({ sync_runs: { running, last }, service }: Status) {
   );
 }
 
-export function Running({ syncRuns }: { syncRuns: readonly RunningSyncRun[] }) {
+function Running({ syncRuns }: { syncRuns: readonly RunningSyncRun[] }) {
   return syncRuns.length === 0 ? null : <div class="running">{syncRuns.map(OneRunning)}</div>;
 }
 
@@ -116,7 +120,7 @@ function Outcome({ outcome, error }: SyncRunReport) {
   );
 }
 
-export function tookWords({ started_at, finished_at }: SyncRunReport): string {
+function tookWords({ started_at, finished_at }: SyncRunReport): string {
   return finished_at === null ? 'not yet' : duration(Date.parse(finished_at) - Date.parse(started_at));
 }
 
@@ -136,7 +140,7 @@ const WHAT = ['new', 'deleted_upstream', 'different'] as const;
 const sumOf = (found: Pick<Differences, (typeof WHAT)[number]>) =>
   WHAT.reduce((sum, what) => sum + found[what], 0);
 
-export function DifferencesDetails({ kind, differences }: { kind: Kind; differences: object | null }) {
+function DifferencesDetails({ kind, differences }: { kind: Kind; differences: object | null }) {
   if (differences === null) return <p class="note">Known when the full sync has ended.</p>;
   const { repaired, examples, fields, ...found } = differences as Differences;
   const differing = sumOf(found);
@@ -170,4 +174,36 @@ export function DifferencesDetails({ kind, differences }: { kind: Kind; differen
       ) : null}
     </>
   );
+}
+
+export async function syncPage({ store, facts }: OpsContext, c: OpsHandlerContext): Promise<Content> {
+  const { data: id = 0 } = rowId.safeParse(c.req.param('id'));
+  const syncRun = found(await store.show('sync_runs', id), 'There is no full sync of this number.');
+  const { kind, started_at, finished_at, outcome, error } = syncRun;
+  const about: Facts = [
+    ['Why', codeWords(syncRun.reason)],
+    ['Began', <Instant at={started_at} precise />],
+    ['Ended', <Instant at={finished_at} precise otherwise="not yet" />],
+    finished_at !== null && ['Took', tookWords(syncRun)],
+    ['Outcome', <State state={outcome ?? ''} words={codeWords(outcome ?? 'under way')} />],
+    error !== null && ['Error', <span class="warn">{error}</span>],
+    ['Read', `${count(syncRun.seen, 'record')} on ${count(syncRun.pages, 'page')}`],
+    [
+      'Wrote',
+      `${figure(syncRun.inserted)} new, ${figure(syncRun.updated)} changed, ${figure(syncRun.deleted)} deleted; ${figure(syncRun.unchanged)} unchanged`,
+    ],
+  ];
+  return {
+    title: `Sync ${id} of the ${kindPlural(kind)}`,
+    current: 'Syncs',
+    body: (
+      <>
+        <Running syncRuns={facts().running.filter((each) => each.id === id)} />
+        <Facts facts={about} />
+        <h2>Differences</h2>
+        <p class="lead">What differed although no event had announced it.</p>
+        <DifferencesDetails kind={kind} differences={syncRun.differences} />
+      </>
+    ),
+  };
 }
