@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { renameSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { PROBLEM_REASONS } from '../../src/mirror/problems.ts';
-import { backUpSqlite } from '../../src/store/sqlite/backup.ts';
+import { backUpSqlite } from '../../src/store/sqlite/file.ts';
 import type { ProblemReason } from '../../src/store/store.ts';
 import { approveDeletions } from '../support/approve-deletions.ts';
 import { eventAbout, signature } from '../support/independent-upstream-sender.ts';

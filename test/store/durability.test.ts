@@ -5,7 +5,7 @@ import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
 import { connect } from '../../src/store/sqlite/connection.ts';
-import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
+import { migrateSchema } from '../../src/store/sqlite/file.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import type { IncomingEvent, Store } from '../../src/store/store.ts';
 import { freshPath } from './folder.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { type OpenOptions, openStore } from '../../src/store/open.ts';
 import { connect } from '../../src/store/sqlite/connection.ts';
-import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
+import { migrateSchema } from '../../src/store/sqlite/file.ts';
 import { storeOver } from '../../src/store/sqlite/sqlite.ts';
 import { IS_FULL } from '../support/full.ts';
 import { describePartOfStoreContract, describeStoreContract } from './contract.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MirrorError, NotMigrated, StoreUnavailable, UsageError } from '../../src/platform/errors.ts';
-import { errorFromMessage, errorToMessage } from '../../src/store/sqlite/thread-worker.ts';
+import { errorFromMessage, errorToMessage } from '../../src/store/sqlite/thread.ts';
 
 const across = (error: unknown) => errorFromMessage(structuredClone(errorToMessage(error)));
 

@@ -209,7 +209,7 @@ describe('a store in threads of its own', () => {
   });
 
   it('says why a file could not be opened, and ends', async () => {
-    const thread = new URL('../../src/store/sqlite/thread-worker.ts', import.meta.url);
+    const thread = new URL('../../src/store/sqlite/thread.ts', import.meta.url);
     const worker = new Worker(thread, { workerData: { storeFile: { path: freshPath(), isReader: true } } });
     onTestFinished(async () => void (await worker.terminate()));
     const came: unknown[] = [];

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import type { Database, Sql, Unit } from '../../src/store/database.ts';
 import { connect } from '../../src/store/sqlite/connection.ts';
 import { createDatabase, statementsOf } from '../../src/store/sqlite/database.ts';
-import { migrateSchema } from '../../src/store/sqlite/migrations.ts';
+import { migrateSchema } from '../../src/store/sqlite/file.ts';
 import { createBackfillVerbs } from '../../src/store/units/backfill.ts';
 import { createDeletionVerbs } from '../../src/store/units/deletions.ts';
 import { createDueVerbs } from '../../src/store/units/due.ts';

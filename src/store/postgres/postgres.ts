@@ -13,14 +13,16 @@ import { createDatabase, type PostgresDatabase } from './connection.ts';
 import { tlsTrouble } from './failures.ts';
 import {
   checkPooler,
+  checkPrivileges,
   checkServer,
+  checkVisible,
+  exposures,
   type MigrationWatch,
   migrateSchema,
   poolerErrorFor,
   schemaState,
 } from './opening.ts';
 import { endConnections, type PostgresSettings } from './pool.ts';
-import { checkPrivileges, checkVisible, exposures } from './privileges.ts';
 
 export interface PostgresOptions extends PostgresSettings, MigrationWatch {
   /** For commands that only read: nothing is created, migrated or locked. */

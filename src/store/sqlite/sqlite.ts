@@ -6,9 +6,8 @@ import { withProblemWatcher } from '../units/problem-watcher.ts';
 import { isReading, reading } from '../units/reading.ts';
 import { writeFact } from '../units/sql.ts';
 import { type Connection, connect, guardedVerb, placeKeeper, sizeOf } from './connection.ts';
-import { createNotes } from './copies.ts';
 import { createDatabase } from './database.ts';
-import { backUpBeforeMigrating, migrateSchema, schemaSteps } from './migrations.ts';
+import { backUpBeforeMigrating, createNotes, migrateSchema, schemaSteps } from './file.ts';
 
 export interface OpeningOptions {
   /** For commands that only read: nothing is created, migrated or locked. */
