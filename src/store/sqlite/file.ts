@@ -64,7 +64,7 @@ export async function backUpSqlite({
  * Copies, checks, prepares and flushes beside `to`, then gives the copy that name. Returns its bytes. Killed in between, it leaves a
  * file that the next attempt removes. `at`: before the moment that the copy shows.
  */
-export function copyInto(from: string, to: string, prepare: (copy: Connection, at: string) => void): number {
+function copyInto(from: string, to: string, prepare: (copy: Connection, at: string) => void): number {
   const partial = `${to}.partial`;
   const source = connect(from, { readOnly: true });
   try {
@@ -194,10 +194,10 @@ interface Note {
   number: number;
 }
 
-export const NOTE_SUFFIX = '.epoch.json';
+const NOTE_SUFFIX = '.epoch.json';
 
 /** This fact is only in backups: when the copy was made. */
-export const COPIED_FACT = 'copied_at';
+const COPIED_FACT = 'copied_at';
 
 export function createNotes(db: Connection, database: MirrorDatabase) {
   const path = db.memory || db.readonly ? null : realpathSync(db.name);
