@@ -14,8 +14,6 @@ export interface Screen {
   write(text: string): void;
   /** Tables are fitted to a terminal's width, and plain elsewhere. */
   isTerminal: boolean;
-  /** A terminal with colours, and nobody has set NO_COLOR. */
-  hasColours: boolean;
   columns: number | undefined;
 }
 
@@ -23,7 +21,6 @@ export function screenOf(stream: NodeJS.WriteStream): Screen {
   return {
     write: (text) => void stream.write(text),
     isTerminal: stream.isTTY === true,
-    hasColours: stream.isTTY === true && stream.hasColors(),
     // A terminal that does not know its width has 0 columns.
     columns: stream.columns || undefined,
   };
@@ -60,7 +57,7 @@ export function writeTable(
   kept: readonly string[] = [],
 ): void {
   const width = screen.isTerminal ? screen.columns : undefined;
-  if (rows.length > 0) screen.write(renderTable(heads, rows, { width, colours: screen.hasColours, kept }));
+  if (rows.length > 0) screen.write(renderTable(heads, rows, { width, kept }));
 }
 
 /** Each column is a field under its own name, or a head with a field or with a function of the row. */

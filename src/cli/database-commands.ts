@@ -1,8 +1,14 @@
 import { Command } from 'commander';
+import { sealSecret } from '../compliance/secrets.ts';
 import { bytes } from '../ops/words.ts';
-import type { Cli } from './cli.ts';
+import { momentOf } from '../platform/clock.ts';
+import { readCredentialsKey } from '../platform/config.ts';
+import { MirrorError, UsageError } from '../platform/errors.ts';
+import { openedText } from '../service/signing-secrets.ts';
+import type { SealedText, Store } from '../store/store.ts';
+import { type Cli, writeText } from './cli.ts';
 import { auditHere } from './client.ts';
-import { configHere, engines, withStore } from './database.ts';
+import { clockOf, configHere, engines, withStore } from './database.ts';
 import { helpNote } from './options.ts';
 import { printable } from './text.ts';
 
@@ -55,3 +61,81 @@ export function migrateCommand(cli: Cli): Command {
       });
     });
 }
+
+/** Renewing tokens takes one request and two writes. A renewal that takes longer than this is stuck. */
+const RENEWAL_PATIENCE_MS = 60_000;
+const LOOK_EVERY_MS = 200;
+
+export function rotateKeyCommand(cli: Cli): Command {
+  return new Command('rotate-key')
+    .description('encrypt every stored secret with a new CREDENTIALS_KEY')
+    .requiredOption('--new-key-file <file>', 'holds the new key: 32 bytes in base64')
+    .addHelpText(
+      'after',
+      helpNote(
+        'All secrets change in one commit, or none does: if the old key does not open all of them, nothing changes.',
+        'Then put the new key in the place of the old one. A running service reads CREDENTIALS_KEY_FILE again by itself:',
+        '  openssl rand -base64 32 > new.key &&',
+        '  compliance-mirror rotate-key --new-key-file new.key &&',
+        '  mv new.key "$CREDENTIALS_KEY_FILE"',
+      ),
+    )
+    .action((options: { newKeyFile: string }) => rotateKey(cli, options.newKeyFile));
+}
+
+async function rotateKey(cli: Cli, path: string): Promise<void> {
+  const why = 'a key does not travel over the operators’ listener';
+  const { credentialsKey: key } = configHere(cli, 'rotate-key', why);
+  if (key === null) throw new UsageError('CREDENTIALS_KEY is not set: it is the old key');
+  const fresh = readCredentialsKey(path, '--new-key-file');
+  if (Buffer.from(fresh).equals(key)) {
+    throw new UsageError('--new-key-file holds the present key', 'make one with: openssl rand -base64 32');
+  }
+  await withStore(cli, 'write', async (store) => {
+    const count = await reseal(store, key, fresh);
+    cli.out.write(
+      count === null
+        ? 'The stored secrets are encrypted with that key already.\n'
+        : `Encrypted anew: ${count}. Only the key in ${path} opens them now.\n`,
+    );
+    writeText(
+      cli.out,
+      'Put that key in the place of the old one (CREDENTIALS_KEY, or its file). A running service keeps the secrets that it has open and reads the file again by itself. If CREDENTIALS_KEY itself was set, restart the service.',
+    );
+  });
+}
+
+/** Resolves with how many secrets were encrypted anew; null: the new key opens all of them already. */
+async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise<number | null> {
+  const clock = await clockOf(store);
+  const patientUntil = clock.steady() + RENEWAL_PATIENCE_MS;
+  for (;;) {
+    const present = await store.listSealed();
+    const isFresh = (text: SealedText) => openedText(text, fresh) !== null;
+    // After an earlier rotation, "webhook register" or "login" may still have stored something with the old key.
+    const old = present.filter((text) => !isFresh(text));
+    const closed = old.filter((text) => openedText(text, key) === null);
+    if (closed.length > 0) {
+      throw new UsageError(
+        `these do not open with CREDENTIALS_KEY, and nothing was changed: ${closed.map(nameOf).join(', ')}`,
+        'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "webhook forget", and "login" again',
+      );
+    }
+    if (old.length === 0 && present.length > 0) return null;
+    const resealed = present.map((text) =>
+      isFresh(text) ? text.sealed : sealSecret(fresh, openedText(text, key) ?? '', text),
+    );
+    const entry = { actor: 'cli', action: 'rotate_key', outcome: `ok:${old.length}`, target: null };
+    const outcome = await store.reseal(present, resealed, entry, momentOf(clock));
+    if (outcome === 'done') return old.length;
+    if (clock.steady() > patientUntil) {
+      throw new MirrorError('busy', 'the tokens are being renewed, and nothing was changed', {
+        retryable: true,
+        remedy: 'try again in a minute',
+      });
+    }
+    await clock.sleep(LOOK_EVERY_MS);
+  }
+}
+
+const nameOf = ({ table, row }: SealedText): string => `${table} ${row}`;

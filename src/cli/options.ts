@@ -16,20 +16,12 @@ export function jsonOption(): Option {
   return new Option('--json', 'print JSON');
 }
 
-export function sinceOption(): Option {
-  return new Option(
-    '--since <instant>',
-    'from then on: an instant, a date, or a time ago such as 2h',
-  ).argParser(parseTime);
-}
-
-export function untilOption(): Option {
-  return new Option('--until <instant>', 'before this time').argParser(parseTime);
-}
-
-export function atOption(): Option {
-  return new Option('--at <instant>', 'as of this time').argParser(parseTime);
-}
+const timeOption = (flag: string, text: string) =>
+  new Option(`--${flag} <instant>`, text).argParser(parseTime);
+export const sinceOption = () =>
+  timeOption('since', 'from then on: an instant, a date, or a time ago such as 2h');
+export const untilOption = () => timeOption('until', 'before this time');
+export const atOption = () => timeOption('at', 'as of this time');
 
 export function integerBetween(least: number, most: number): (text: string) => number {
   return (text) => {

@@ -259,13 +259,11 @@ function ownId(
   return `${id ?? 'unnamed'}#${randomBytes(LOCAL_ID_BYTES).toString('hex')}`;
 }
 
-/** Warns if the service has registered something else than was requested, and of event types that will not come. */
-function warnOf(asker: Asker, answer: RegistrationAnswer, { url, delivers }: StoredRegistration): void {
+/** Warns if the service has registered something else than was requested. */
+function warnOf(asker: Asker, answer: RegistrationAnswer, { url }: StoredRegistration): void {
   if (answer.url !== null && answer.url !== url) {
     asker.say(`The answer names another address: ${answer.url}`, 'bad');
   }
-  const { missing } = coverageOf(delivers);
-  if (missing.length > 0) asker.say(`Not covered, so found by full syncs only: ${missing.join(', ')}`, 'bad');
 }
 
 /** Takes the signing secret of a registration from its stored answer, at `place`. Sends nothing. */

@@ -35,7 +35,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Connect and keep:': {
     webhook: async (cli) => (await import('./webhook.ts')).webhookCommand(cli),
     login: async (cli) => (await import('./login.ts')).loginCommand(cli),
-    'rotate-key': async (cli) => (await import('./rotate-key.ts')).rotateKeyCommand(cli),
+    'rotate-key': async (cli) => (await import('./database-commands.ts')).rotateKeyCommand(cli),
     api: async (cli) => (await import('./api.ts')).apiCommand(cli),
     backup: async (cli) => (await import('./database-commands.ts')).backupCommand(cli),
     restore: async (cli) => (await import('./database-commands.ts')).restoreCommand(cli),

@@ -55,23 +55,13 @@ export async function runningService(config: Config): Promise<Service | null> {
 /** Says what to do, by what is there. */
 export async function notRunning({ databaseUrl, compliance, webhook }: Config): Promise<MirrorError> {
   const path = await databasePath(databaseUrl);
-  if (path === null) {
-    return new MirrorError('not_running', 'no service is known for this PostgreSQL database', {
-      remedy: 'start one with “npm start”, or name a running one: OPS_URL and OPS_TOKEN',
-    });
-  }
-  const isThere = existsSync(path);
-  if (isThere || compliance !== null || webhook.secrets().length > 0) {
-    const what = isThere
-      ? `no service is running on ${path}`
-      : `the service has not run yet: its settings are here, and there is no database at ${path}`;
-    return new MirrorError('not_running', what, {
-      remedy:
-        'start it with “npm start” or “compliance-mirror serve”, then ask again; OPS_URL names one elsewhere',
-    });
-  }
-  return new MirrorError('not_running', `nothing is set up here: there is no database at ${path}`, {
-    remedy: 'begin with “setup”, or see it work with “demo”; OPS_URL and OPS_TOKEN name a service elsewhere',
+  const isSetUp = path === null || existsSync(path) || compliance !== null || webhook.secrets().length > 0;
+  const what =
+    path === null ? 'no service is known for this PostgreSQL database' : `no service is running on ${path}`;
+  return new MirrorError('not_running', isSetUp ? what : `${what}, and nothing is set up here`, {
+    remedy: isSetUp
+      ? 'start it with “npm start” or “compliance-mirror serve”, then ask again; OPS_URL and OPS_TOKEN name one elsewhere'
+      : 'begin with “setup”, or see it work with “demo”; OPS_URL and OPS_TOKEN name a service elsewhere',
   });
 }
 

@@ -7,8 +7,8 @@ import { type Cli, type Columns, writeJson, writeRows, writeTable, writeText } f
 import { DifferenceFound } from './exit.ts';
 import { atOption, jsonOption } from './options.ts';
 import { writeProblem } from './problems.ts';
-import { pauseWords } from './progress.ts';
 import { notRunning, runningService } from './service.ts';
+import { pauseWords } from './sync.ts';
 import type { Cell } from './table.ts';
 import { printable } from './text.ts';
 

@@ -6,10 +6,9 @@ import type { Differences, Problem, Status } from '../ops/api/schemas.ts';
 import { codeWords, count } from '../ops/words.ts';
 import { MirrorError } from '../platform/errors.ts';
 import { PAGE_LIMIT_MAX, type ShownRecord, type SyncRunReport } from '../store/reports.ts';
-import { type Cli, writeRows, writeTable, writeText } from './cli.ts';
+import { type Cli, type Screen, writeRows, writeTable, writeText } from './cli.ts';
 import { DifferenceFound } from './exit.ts';
 import { listCommand, notFound, type Row, showCommand, writeOne } from './lists.ts';
-import { pauseWords, progressOn } from './progress.ts';
 import { found, type Service, withService } from './service.ts';
 import { printable } from './text.ts';
 import { SYNCS } from './things.ts';
@@ -160,6 +159,41 @@ async function waitForRecords(
     progress.show(() => `waiting for ${count(left.size, 'record')}`);
   }
 }
+
+/** For a terminal that does not say how wide it is. */
+const USUAL_COLUMNS = 80;
+/** On a terminal one line is redrawn. Elsewhere every line stays, so there are fewer. Milliseconds. */
+const REDRAW_EVERY_MS = 100;
+const LINE_EVERY_MS = 10_000;
+
+/** Shows one line that is redrawn on a terminal, and a line now and then elsewhere. */
+function progressOn(screen: Screen) {
+  let shownAt = performance.now();
+  let isOpen = false;
+  const end = () => {
+    if (isOpen) screen.write('\r\u001b[K');
+    isOpen = false;
+  };
+  return {
+    /** Clears the terminal's line, as disposing does. */
+    end,
+    [Symbol.dispose]: end,
+    /** Asks for the text only when it is time to show one. */
+    show(text: () => string): void {
+      if (performance.now() - shownAt < (screen.isTerminal ? REDRAW_EVERY_MS : LINE_EVERY_MS)) return;
+      shownAt = performance.now();
+      end();
+      const shown = text();
+      if (shown === '') return;
+      // A line that wraps could not be redrawn.
+      screen.write(screen.isTerminal ? shown.slice(0, (screen.columns ?? USUAL_COLUMNS) - 1) : `${shown}\n`);
+      isOpen = screen.isTerminal;
+    },
+  };
+}
+
+/** While a Retry-After runs. */
+export const pauseWords = (until: string) => `waits until ${until}, as the service asked (Retry-After)`;
 
 const countOf = (differences: Differences | null) =>
   differences === null ? 0 : differences.new + differences.deleted_upstream + differences.different;

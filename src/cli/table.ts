@@ -1,4 +1,3 @@
-import { styleText } from 'node:util';
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 import { printable } from './text.ts';
@@ -15,12 +14,6 @@ const WORD_MAX = 40;
 const TEXT_MAX = 600;
 const TEXT_MIN = 12;
 
-const COLOURS: Readonly<Record<string, readonly string[]>> = {
-  green: ['in_sync', 'known_only', 'processed', 'accepted', 'complete', 'ok'],
-  yellow: ['catching_up', 'stale', 'unverified', 'pending', 'incomplete', 'interrupted', 'running'],
-  red: ['action_required', 'unreachable', 'failed', 'rejected', 'quarantined'],
-};
-
 /**
  * Rows under their heads (null: none). With a `width`, words wrap into the lines of their column; if that is not enough, columns go
  * from the right, but never one in `kept`, and the last line names them. Control characters in cells are escaped. Ends with a newline.
@@ -28,9 +21,9 @@ const COLOURS: Readonly<Record<string, readonly string[]>> = {
 export function renderTable(
   heads: readonly string[] | null,
   rows: readonly (readonly Cell[])[],
-  options: { width?: number | undefined; colours?: boolean; kept?: readonly string[] } = {},
+  options: { width?: number | undefined; kept?: readonly string[] } = {},
 ): string {
-  const { width = Number.POSITIVE_INFINITY, colours = false, kept = [] } = options;
+  const { width = Number.POSITIVE_INFINITY, kept = [] } = options;
   const texts = rows.map((row) => row.map((cell) => textOf(cell, width)));
   const columns = (heads ?? texts[0] ?? []).map((head, nth) => {
     const cells = texts.map((row) => row[nth] ?? NOTHING);
@@ -62,11 +55,8 @@ export function renderTable(
     );
   };
   const lines = [
-    ...(heads === null ? [] : line(({ head }) => (colours ? styled('bold', head) : head))),
-    // Names and values are no states: “quarantined” may stand there with a 0.
-    ...texts.flatMap((row) =>
-      line(({ nth }) => (colours && heads !== null ? coloured(row[nth]!) : row[nth]!)),
-    ),
+    ...(heads === null ? [] : line(({ head }) => head)),
+    ...texts.flatMap((row) => line(({ nth }) => row[nth]!)),
   ];
   const note = gone.length === 0 ? '' : `(a wider terminal shows ${gone.join(', ')}, too)\n`;
   return `${lines.join('\n')}\n${note}`;
@@ -119,12 +109,4 @@ function textOf(cell: Cell, width: number): string {
   const text = all.length > TEXT_MAX ? `${all.slice(0, TEXT_MAX)}…` : all;
   const thisYear = `${new Date().getUTCFullYear()}-`;
   return text.replace(INSTANT, (_, year, day, time) => `${year === thisYear ? '' : year}${day} ${time}Z`);
-}
-
-const styled = (style: Parameters<typeof styleText>[0], text: string) =>
-  styleText(style, text, { validateStream: false });
-
-function coloured(text: string): string {
-  const [colour] = Object.entries(COLOURS).find(([, words]) => words.includes(text)) ?? [];
-  return colour === undefined ? text : styled(colour as 'green', text);
 }

@@ -46,8 +46,6 @@ export interface Registration {
   delivers: readonly string[];
   /** What keeps its secret from being used; null: nothing. */
   fault: { what: string; remedy: string } | null;
-  /** What answers at `url` in place of a receiver; null: a receiver does. */
-  instead: string | null;
 }
 
 /** Clocks this far apart are worth a word, long before deliveries are rejected. */
@@ -124,15 +122,10 @@ function receiverOf({ registrations, receiverUrl, secrets }: Found): Finding[] {
   }
   // Of two registrations for one address, one has replaced the other.
   return [...Map.groupBy(registrations, ({ url }) => url)].map(([url, same]) => {
-    const [{ instead }] = same as [Registration, ...Registration[]];
     const ids = same.map(({ upstreamId }) => upstreamId).join(', ');
-    if (instead !== null) {
-      const says = `The receiver cannot be reached at ${url}, where registration ${ids} sends: ${instead}.`;
-      const remedy = `This receiver listens at ${receiverUrl}. Correct HOST, PORT or the proxy before it, or register its address.`;
-      return warning('receiver', says, remedy);
-    }
     const { missing } = coverageOf(same.flatMap(({ delivers }) => [...delivers]));
-    if (missing.length === 0) return ok('receiver', `Reached at ${url}, where registration ${ids} sends.`);
+    if (missing.length === 0)
+      return ok('receiver', `Registration ${ids} sends to ${url}; this receiver listens at ${receiverUrl}.`);
     const remedy = 'Register those too; until then only full syncs find what they would say.';
     return warning('receiver', `Registration ${ids} does not send ${missing.join(', ')}.`, remedy);
   });

@@ -152,18 +152,8 @@ export const databaseUrl = type(
 );
 
 const isServerUrl = (value: string) => /^postgres(ql)?:\/\/./s.test(value);
-/** A second @ before the path; or one in the path, behind # or behind a ? that begins no parameter. */
-function isAmbiguous(value: string): boolean {
-  const rest = value.slice(value.indexOf('://') + '://'.length);
-  const end = rest.search(/[/?#]/);
-  const authority = end < 0 ? rest : rest.slice(0, end);
-  if (authority.split('@').length > 2) return true;
-  const behind = rest.slice(authority.length);
-  const [path = '', ...queries] = behind.split('?');
-  if (!behind.startsWith('/') || path.includes('@')) return behind.includes('@');
-  const query = queries.join('?');
-  return query.includes('@') && !/^\w+=/.test(query);
-}
+/** All but: at most one @, before anything else; another only within parameters. */
+const isAmbiguous = (value: string) => !/^\w+:\/\/([^@/?#]*@)?[^@?#]*(\?\w+=[^#]*)?$/.test(value);
 
 /**
  * Refuses a database in memory, which would end with the process; blanks at the ends, which SQLite's driver removes; and
@@ -316,26 +306,23 @@ export const opsTokens = type(
   (value) => numbered('entry', opsEntries(value)),
 );
 
+/** A flaw quotes no part of an entry, because it may be a token. */
 function opsEntries(value: string) {
   const entries = value.split(',').map((text) => {
     const [name = '', role = '', ...rest] = text.trim().split(':');
-    return { text: text.trim(), name, role, token: rest.join(':'), isWhole: rest.length > 0 };
+    return { name, role, token: rest.join(':') };
   });
   type Entry = (typeof entries)[number];
-  const sameAs = (entry: Entry, key: 'name' | 'token') => {
-    const first = entries.findIndex((each) => each[key] === entry[key]);
-    return entries[first] === entry ? null : `has the same ${key} as entry ${first + 1}`;
-  };
-  /** Quotes no part of the entry, because it may be a token. */
+  const isTaken = (entry: Entry, key: 'name' | 'token') =>
+    entries.find((each) => each[key] === entry[key]) !== entry;
   const flawOf = (entry: Entry): string | null => {
-    const { text, name, role, token, isWhole } = entry;
-    if (text === '') return 'is empty';
-    if (!isWhole) return 'is not of the form name:role:token';
-    if (!/^[\w.-]{1,64}$/.test(name))
-      return 'has a name that is not 1 to 64 letters, digits, ".", "_" or "-"';
+    const { name, role, token } = entry;
+    if (!/^[\w.-]{1,64}$/.test(name) || !/^(read|operate)$/.test(role))
+      return 'is not of the form name:role:token';
     if (ACTORS.includes(name.toLowerCase())) return 'has a name that the audit uses for the mirror itself';
-    if (!/^(read|operate)$/.test(role)) return 'has a role that is neither read nor operate';
-    return tokenFlaw(token) ?? sameAs(entry, 'name') ?? sameAs(entry, 'token');
+    if (isTaken(entry, 'name') || isTaken(entry, 'token'))
+      return 'has the name or the token of one before it';
+    return tokenFlaw(token);
   };
   return entries.map((entry) => ({ ...entry, flaw: flawOf(entry) }));
 }

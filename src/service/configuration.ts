@@ -3,7 +3,6 @@ import { type Found, findingsOf, type Registration } from '../doctor/findings.ts
 import type { Configuration } from '../ops/api/schemas.ts';
 import type { LiveFacts } from '../ops/context.ts';
 import type { Config } from '../platform/config.ts';
-import { describeError } from '../platform/errors.ts';
 import { fingerprint, newSalt } from '../platform/fingerprint.ts';
 import type { ShownDelivery, StoreSummary } from '../store/reports.ts';
 import type { StoredRegistration } from '../store/store.ts';
@@ -14,19 +13,12 @@ import { candidateSecrets, faultOfSecret, secretSettings } from './signing-secre
 const REJECTIONS_LOOKED_AT = 50;
 /** What a sender with a wrong secret, clock or setting gets. Those for the time prove that it is one. */
 const SENDERS_REASONS = /^(bad_signature|timestamp_|bad_timestamp|no_signing_secret)/;
-/** A person waits for the answer. */
-const PROBE_MS = 3_000;
 
 /** What the service runs with and what it finds of its own set-up, for GET /api/configuration. */
 export function createConfiguration(options: Base & { receiverUrl: string; facts: () => LiveFacts }) {
   const { config, described, store, clock } = options;
   const salt = newSalt();
   const atStart = described.settings();
-  const prints = new Map<string, Promise<string>>();
-  const printOf = (secret: string) => {
-    if (!prints.has(secret)) prints.set(secret, fingerprint(secret, salt));
-    return prints.get(secret)!;
-  };
 
   /** Only a secret follows its file; all else is as it was at the start. */
   async function settings(withSecrets: boolean): Promise<Configuration['settings']> {
@@ -41,7 +33,7 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
         source,
         path,
         secret: isSecret,
-        fingerprint: isSecret && withSecrets && value !== null ? await printOf(value) : null,
+        fingerprint: isSecret && withSecrets && value !== null ? await fingerprint(value, salt) : null,
       })),
     );
   }
@@ -63,7 +55,7 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
           registration === null ? `WEBHOOK_SECRETS number ${position}` : `of registration ${registration}`,
         lastUsedAt,
       })),
-      registrations: await Promise.all(living.map((each) => registrationOf(each, { ...options, hasSecret }))),
+      registrations: living.map((each) => registrationOf(each, { ...options, hasSecret })),
       receiverUrl: `${options.receiverUrl}/webhooks`,
       lastDeliveryAt: summary.last_delivery_at,
       rejected: await rejectedSince(options, summary.last_delivery_at),
@@ -103,10 +95,10 @@ function apiOf(
   };
 }
 
-async function registrationOf(
+function registrationOf(
   registration: StoredRegistration,
   { config, clock, hasSecret }: Base & { hasSecret: boolean },
-): Promise<Registration> {
+): Registration {
   const { upstreamId, url, delivers, sealedSecret } = registration;
   const fault = faultOfSecret(registration, secretSettings(config, clock));
   return {
@@ -115,22 +107,7 @@ async function registrationOf(
     delivers,
     // What it sends may be signed with another one that is known.
     fault: sealedSecret === null && hasSecret ? null : fault,
-    instead: await whoAnswers(url),
   };
-}
-
-/** What answers at a registered address in place of a receiver; null: a receiver, which takes POST only. */
-async function whoAnswers(url: string): Promise<string | null> {
-  try {
-    const { status, headers } = await fetch(url, {
-      redirect: 'manual',
-      signal: AbortSignal.timeout(PROBE_MS),
-    });
-    return status === 405 && headers.get('allow') === 'POST' ? null : `what answers there says ${status}`;
-  } catch (error) {
-    const { cause } = error as Error;
-    return cause instanceof Error && 'code' in cause ? String(cause.code) : describeError(error);
-  }
 }
 
 /** The newest rejection since the last accepted delivery, and why; the sender's before a stranger's. */

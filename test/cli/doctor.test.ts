@@ -100,7 +100,7 @@ describe('doctor on the running service', () => {
     });
   });
 
-  it('says first that the key is refused which the service has, whichever this shell has, and where the receiver is not reached', async () => {
+  it('says first that the key is refused which the service has, whichever this shell has', async () => {
     const registration = {
       upstreamId: 'wh_1',
       url: 'http://127.0.0.1:1/webhooks',
@@ -123,9 +123,6 @@ describe('doctor on the running service', () => {
           /^WRONG {2}credentials rejected.*\n(.*\n)*look {3}API: The compliance service refuses COMPLIANCE_API_KEY/,
         );
         expect(out).not.toMatch(/a-wrong-key|an-api-key/);
-        expect(out.replaceAll(/\n +/g, ' ')).toMatch(
-          /look {3}receiver: The receiver cannot be reached at http:\/\/127\.0\.0\.1:1\/webhooks, where registration wh_1 sends/,
-        );
       },
       (store) => store.saveRegistration(registration),
     );

@@ -64,18 +64,6 @@ describe('a table', () => {
     expect(renderTable(['AT'], rows)).toContain(instant);
   });
 
-  it('shows states in their colour where the terminal has some, and nothing else', () => {
-    const rows = [
-      ['failed', 'it failed'],
-      ['ignored', 'x'],
-    ] as const;
-    const table = renderTable(['STATE', 'NAME'], rows, { colours: true });
-    expect(table).toBe(
-      '\u001b[1mSTATE\u001b[22m    \u001b[1mNAME\u001b[22m\n\u001b[31mfailed\u001b[39m   it failed\nignored  x\n',
-    );
-    expect(renderTable(['STATE', 'NAME'], rows)).toBe('STATE    NAME\nfailed   it failed\nignored  x\n');
-  });
-
   it('counts what a person sees as one character as one, and what a terminal shows in two columns as two', () => {
     const table = renderTable(
       ['A', 'B'],

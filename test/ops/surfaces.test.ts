@@ -67,7 +67,6 @@ async function ofCommand(make: (cli: Cli) => ReturnType<typeof statusCommand>, a
       text += more;
     },
     isTerminal: true,
-    hasColours: false,
     columns: 80,
   };
   const cli = { env: { OPS_URL: HERE, OPS_TOKEN: OPERATE }, out: screen, err: screen };

@@ -52,7 +52,6 @@ const screen = () => ({
     output += text;
   },
   isTerminal: false,
-  hasColours: false,
   columns: undefined,
 });
 const script = () => nobody({ out: screen() });
