@@ -373,7 +373,7 @@ async function firstDelivery(talk: Talk, service: Service | null): Promise<'take
   const { asker, options } = talk;
   const look = () =>
     withStore(commandOf(talk), 'read', async (store) => {
-      const { items } = await store.listDeliveries({ outcome: 'rejected' }, { limit: 1 });
+      const { items } = await store.list('deliveries', { outcome: 'rejected', limit: 1 });
       return { accepted: (await store.summary()).last_delivery_at, rejected: items[0] };
     });
   const before = await look();

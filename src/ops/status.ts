@@ -32,7 +32,7 @@ export function createSnapshots(context: OpsContext) {
   const { store, clock, logger } = context;
 
   const readStore = async () => {
-    const [summary, syncRuns] = await Promise.all([
+    const [summary, { items: syncRuns }] = await Promise.all([
       store.summary(),
       store.list('sync_runs', { limit: SYNC_RUNS_SHOWN }),
     ]);
@@ -40,8 +40,8 @@ export function createSnapshots(context: OpsContext) {
     const reasons = summary.open_problems_by
       .map(({ reason }) => reason)
       .filter((each) => !shown.includes(each));
-    const others =
-      reasons.length === 0 ? [] : await store.list('problems', { open: true, reasons, limit: OTHERS_READ });
+    const more = { open: true, reasons, limit: OTHERS_READ };
+    const others = reasons.length === 0 ? [] : (await store.list('problems', more)).items;
     return { summary, rows: [...summary.problems, ...others].map(explained), syncRuns };
   };
 
@@ -114,7 +114,7 @@ async function recordsThen(
   const records: Record<Kind, number> = { policy: 0, risk_assessment: 0, vendor: 0 };
   for (const kind of KINDS) {
     for (let after: string | undefined; ; ) {
-      const { items, next } = await store.listRecords(kind, { at }, { limit: PAGE_LIMIT_MAX, after });
+      const { items, next } = await store.list('records', { kind, at, limit: PAGE_LIMIT_MAX, after });
       for (const { id, data } of items) hash.update(`${canonicalJson([kind, id, data])}\n`);
       records[kind] += items.length;
       if (next === null) break;

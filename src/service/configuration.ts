@@ -114,14 +114,12 @@ function registrationOf(
 async function rejectedSince(base: Base, lastDeliveryAt: string | null): Promise<Found['rejected']> {
   const since = lastDeliveryAt === null ? {} : { since: lastDeliveryAt };
   const { store } = base;
-  const { items } = await store.listDeliveries(
-    { outcome: 'rejected', ...since },
-    { limit: REJECTIONS_LOOKED_AT },
-  );
+  const rejected = { outcome: 'rejected', limit: REJECTIONS_LOOKED_AT } as const;
+  const { items } = await store.list('deliveries', { ...rejected, ...since });
   const senders = items.find(({ reason }) => SENDERS_REASONS.test(reason ?? ''));
   const { id } = senders ?? items[0] ?? { id: null };
   // Lists have no bodies.
-  const rejection = id === null ? null : await store.showDelivery(id);
+  const rejection = id === null ? null : await store.show('deliveries', id);
   if (rejection === null) return null;
   const diagnosis = await diagnosisOf(base, rejection);
   return { id: rejection.id, at: rejection.received_at, isSenders: senders !== undefined, diagnosis };

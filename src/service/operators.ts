@@ -180,12 +180,12 @@ const NOTHING = { kind: null, recordId: null };
 
 /** Processes a failed event again; takes a quarantined delivery as if it came now, if it is an event by the present settings. */
 export async function retryDelivery(
-  store: Pick<Store, 'showDelivery' | 'retryEvent' | 'acceptQuarantined'>,
+  store: Pick<Store, 'show' | 'retryEvent' | 'acceptQuarantined'>,
   rules: ProvisionalRules,
   id: string,
   at: Now,
 ): Promise<RetriedDelivery> {
-  const delivery = await store.showDelivery(id);
+  const delivery = await store.show('deliveries', id);
   if (delivery === null || delivery.outcome === 'rejected') return { outcome: 'unknown' };
   const { outcome, state, body_base64, t, address } = delivery;
   if (outcome === 'accepted') return await store.retryEvent(id, rules, at);

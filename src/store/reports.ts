@@ -83,41 +83,91 @@ export function digestOf(kind: Kind, ids: readonly string[]): string {
 /** Why it is quarantined: the delivery has a known event's id and other content. It was answered as a duplicate. */
 export const CONFLICTING = 'conflicting_content';
 
-export interface DeliveryPaging extends Paging {
-  /** The `newest` of an earlier page; only later deliveries. */
-  above?: string | undefined;
+/** What a list shows: one filter each, which is absent or undefined where it does not matter. */
+export interface Filters {
+  deliveries: Period & {
+    outcome?: ListedOutcome | undefined;
+    type?: string | undefined;
+    kind?: Kind | undefined;
+    /** Of accepted ones; `dismissed` also of quarantined ones. */
+    state?: EventState | undefined;
+    record_id?: string | undefined;
+    /** The id of events or of their record; if there are none, a part of the body, letter for letter. */
+    search?: string | undefined;
+    /** Instead of `EVENTS_LOOKED_AT`. */
+    lookAt?: number | undefined;
+  };
+  records: {
+    kind: Kind;
+    /** Ids that begin with this text, and names that contain it. The case of A to Z in names is ignored. */
+    search?: string | undefined;
+    status?: string | undefined;
+    /** A field of `data`, by its path of names, and its value: a text, or JSON for any other type. */
+    field?: { path: readonly string[]; value: string } | undefined;
+    unverified?: boolean | undefined;
+    deleted?: boolean | undefined;
+    deletion_pending?: boolean | undefined;
+    /** As they were at this instant (ISO 8601 UTC); without those that were deleted then, unless `deleted` says otherwise. */
+    at?: string | undefined;
+    /** With the columns of the view `…_flat` that only this kind has; with `at`, of `…_history`. */
+    typed?: boolean | undefined;
+  };
+  /** The statuses that records have, deleted ones included; none that is longer than a filter may be. */
+  statuses: { kind: Kind };
+  changes: { kind?: Kind; record_id?: string; oldestFirst?: boolean };
+  problems: Period & {
+    open?: boolean | undefined;
+    /** Only with one of these. */
+    reasons?: readonly string[] | undefined;
+  };
+  sync_runs: Period;
+  audit: Period;
+  fields: object;
+  sync_status: object;
+  sync_history: object;
 }
 
-export interface ListPaging extends Paging, Period {
-  /** Of problems. */
-  open?: boolean | undefined;
-  /** Of problems: only with one of these. */
-  reasons?: readonly string[] | undefined;
+/** What can be listed. */
+export type Thing = keyof Filters;
+
+interface Rows extends Record<Thing, object> {
+  deliveries: DeliveryReport;
+  records: RecordReport;
+  statuses: { status: string };
+  changes: ChangeReport;
+  problems: ProblemReport;
+  sync_runs: SyncRunReport;
+  audit: AuditReport;
 }
 
-export interface DeliveryFilter extends Period {
-  outcome?: ListedOutcome | undefined;
-  type?: string | undefined;
-  kind?: Kind | undefined;
-  /** Of accepted ones; `dismissed` also of quarantined ones. */
-  state?: EventState | undefined;
-  recordId?: string | undefined;
-  /** The id of events or of their record; if there are none, a part of the body, letter for letter. */
-  search?: string | undefined;
-}
+export type Query<Name extends Thing> = Filters[Name] & Paging;
 
-/** A page may have fewer rows than its limit, or none, and still not be the last. */
+/** Small tables and views that are read as they are. */
+export const VIEW_NAMES = ['fields', 'sync_status', 'sync_history'] as const;
+export type ViewName = (typeof VIEW_NAMES)[number];
+
 export interface Page<Row> {
   items: Row[];
-  /** The next `after`; null: nothing older. */
+  /** The next `after`; null: no row is left. */
   next: string | null;
+}
+
+/** Of deliveries a page may have fewer rows than its limit, or none, and still not be the last. */
+interface Looked {
   /** If the page ended because it had looked at enough rows: when the oldest of them was received. */
   looked_back_to: string | null;
 }
 
-export interface DeliveryPage extends Page<DeliveryReport> {
-  /** The `above` that lists only later deliveries. */
-  newest: string;
+export type PageOf<Name extends Thing> = Page<Rows[Name]> &
+  (Name extends 'deliveries' ? Looked : Name extends 'records' ? { columns: readonly string[] } : unknown);
+
+/** What can be shown alone, and by what. */
+export interface Shown {
+  deliveries: [id: string, ShownDelivery];
+  records: [{ kind: Kind; id: string }, ShownRecord];
+  problems: [id: number, ProblemReport];
+  sync_runs: [id: number, SyncRunReport];
+  audit: [id: number, AuditReport];
 }
 
 /** From `since` on, and before `until`: instants, ISO 8601 UTC. Absent: from the beginning, or to the end. */
@@ -126,12 +176,10 @@ export interface Period {
   until?: string | undefined;
 }
 
-/** Keyset paging: `after` is the key of the last row of the previous page. Limits are clamped to `PAGE_LIMIT_MAX`. */
+/** `after` is the `next` of the page before. Limits are clamped to `PAGE_LIMIT_MAX`. */
 export interface Paging {
   limit: number;
-  after?: string | undefined;
-  /** Instead of `EVENTS_LOOKED_AT`. */
-  lookAt?: number | undefined;
+  after?: string | number | undefined;
 }
 
 export const PAGE_LIMIT_MAX = 500;
@@ -139,36 +187,5 @@ export const PAGE_LIMIT_MAX = 500;
 /** How many events one page looks at: a few milliseconds. Filters have no indexes, because every delivery would pay for them. */
 export const EVENTS_LOOKED_AT = 10_000;
 
-export interface RecordFilter {
-  /** Ids that begin with this text, and names that contain it. The case of A to Z in names is ignored. */
-  search?: string | undefined;
-  status?: string | undefined;
-  /** A field of `data`, by its path of names, and its value: a text, or JSON for any other type. */
-  field?: { path: readonly string[]; value: string } | undefined;
-  unverified?: boolean | undefined;
-  deleted?: boolean | undefined;
-  deletion_pending?: boolean | undefined;
-  /** As they were at this instant (ISO 8601 UTC); without those that were deleted then, unless `deleted` says otherwise. */
-  at?: string | undefined;
-}
-
-export type RecordPage = Omit<Page<RecordReport>, 'looked_back_to'>;
-
 /** The outcome of an audit entry until its action is done. It stays if the process dies before: then nobody knows whether it was done. */
 export const AUDIT_ASKED = 'asked';
-
-/** Tables whose rows have a number and a time. */
-export interface NumberedRows {
-  problems: ProblemReport;
-  sync_runs: SyncRunReport;
-  audit: AuditReport;
-}
-export type NumberedTable = keyof NumberedRows;
-
-/** Small tables and views that are read as they are. */
-export const VIEW_NAMES = ['fields', 'sync_status', 'sync_history'] as const;
-export type ViewName = (typeof VIEW_NAMES)[number];
-
-/** What `list` lists. */
-export type ListedRows = NumberedRows & Record<ViewName, Record<string, unknown>>;
-export type ListedName = keyof ListedRows;

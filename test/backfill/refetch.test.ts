@@ -70,7 +70,7 @@ async function blindScene() {
 }
 
 const pendingOf = async (scene: Scene, kind: Kind) =>
-  (await scene.store.listRecords(kind, { deletion_pending: true }, { limit: 9 })).items.map(({ id }) => id);
+  (await scene.store.list('records', { kind, deletion_pending: true, limit: 9 })).items.map(({ id }) => id);
 /** Reads of what its newest event may be ahead of, until they count. */
 async function tooEarly(scene: Scene, read: () => Promise<unknown>): Promise<void> {
   for (const settles of [1, 6, 12]) {

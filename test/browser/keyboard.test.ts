@@ -113,10 +113,10 @@ async function tabTo(name: string): Promise<void> {
 }
 
 test('without a mouse, an operator dismisses a failed event', async () => {
-  const [failed] = (await h.store.listDeliveries({ state: 'failed' }, { limit: 1 })).items;
+  const [failed] = (await h.store.list('deliveries', { state: 'failed', limit: 1 })).items;
   await page.goto(`${server.url}/deliveries/${failed!.id}`);
   await tabTo('Dismiss');
   await page.keyboard.press('Enter');
   await page.getByText('The delivery is dismissed.').waitFor();
-  expect((await h.store.showDelivery(failed!.id))?.state).toBe('dismissed');
+  expect((await h.store.show('deliveries', failed!.id))?.state).toBe('dismissed');
 });

@@ -114,7 +114,7 @@ describe('a refusal of the API', () => {
     });
   const auditOf = async (directory: string) => {
     const store = await openStore(`file:${join(directory, 'mirror.db')}`, { readOnly: true });
-    const entries = await store.list('audit', { limit: 50 });
+    const entries = (await store.list('audit', { limit: 50 })).items;
     await store.close();
     return entries
       .map(({ actor, action, outcome, target }) => `${actor} ${action} ${outcome} ${target}`)

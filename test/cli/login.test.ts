@@ -25,7 +25,7 @@ const settingsFor = (directory: string): Record<string, string> => oauthSettings
 async function stored(directory: string) {
   const store = await openStore(`file:${join(directory, 'mirror.db')}`, { readOnly: true });
   const row = await store.readTokens(GRANT);
-  const audit = (await store.list('audit', { limit: 50 })).map(
+  const audit = (await store.list('audit', { limit: 50 })).items.map(
     ({ action, outcome }) => `${action} ${outcome}`,
   );
   await store.close();

@@ -45,7 +45,7 @@ const register = (settings: Record<string, string>, ...more: string[]) =>
 /** The newest entry of the audit. */
 async function lastAudit(settings: Record<string, string>): Promise<unknown> {
   const store = await openStore(settings['DATABASE_URL']!, { readOnly: true });
-  const [newest] = await store.list('audit', { limit: 1 });
+  const [newest] = (await store.list('audit', { limit: 1 })).items;
   await store.close();
   return newest;
 }

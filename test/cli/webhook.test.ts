@@ -132,7 +132,7 @@ describe('registering', () => {
       [status, answerOf] = [201, (usual: object) => usual];
       expect(await register(settings)).toMatchObject({ code: 0 });
       const store = await openStore(settings['DATABASE_URL']!, { readOnly: true });
-      const entries = await store.list('audit', { limit: 10 });
+      const entries = (await store.list('audit', { limit: 10 })).items;
       await store.close();
       expect(entries.filter(({ action }) => action === 'register')).toMatchObject([
         { actor: 'register', outcome: 'ok', target: HOOK },

@@ -84,13 +84,13 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
 }
 
 const livePolicies = async () =>
-  (await store.listRecords('policy', { deleted: false }, { limit: 50 })).items.map(({ id }) => id);
+  (await store.list('records', { kind: 'policy', deleted: false, limit: 50 })).items.map(({ id }) => id);
 const rejectedGaps = async () =>
-  (await store.list('problems', { open: true, limit: 50 })).filter(
+  (await store.list('problems', { open: true, limit: 50 })).items.filter(
     ({ reason }) => reason === 'credentials_rejected',
   );
 const syncRunsDone = async () =>
-  (await store.list('sync_runs', { limit: 50 })).filter(
+  (await store.list('sync_runs', { limit: 50 })).items.filter(
     (one) => one.kind === 'policy' && one.outcome === 'complete',
   ).length;
 const refreshes = () => server.grants.filter(({ body }) => body['grant_type'] === 'refresh_token').length;
@@ -138,7 +138,7 @@ describe('a service that acts for a person', () => {
     await fullSync(service);
     await until(async () => (await rejectedGaps()).every(({ kind }) => kind !== 'policy'));
     expect(await livePolicies()).toHaveLength(5);
-    const actions = (await store.list('audit', { limit: 50 })).map(
+    const actions = (await store.list('audit', { limit: 50 })).items.map(
       ({ action, outcome }) => `${action} ${outcome}`,
     );
     expect(actions).toContain('token_refresh invalid_grant');

@@ -90,7 +90,7 @@ async function signIn(store: Store, scopes = ['read']): Promise<Tokens> {
 }
 
 async function audited(store: Store): Promise<string[]> {
-  const entries = await store.list('audit', { limit: 50 });
+  const entries = (await store.list('audit', { limit: 50 })).items;
   return entries.map(({ actor, action, outcome }) => `${actor} ${action} ${outcome}`).reverse();
 }
 

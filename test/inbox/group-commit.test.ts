@@ -140,10 +140,10 @@ describe('the inbox', () => {
     });
     for (let turn = 0; turn < 5; turn += 1) await settled();
     expect(answered).toBe(false);
-    expect(await store.showDelivery('a')).toBeNull();
+    expect(await store.show('deliveries', 'a')).toBeNull();
     letGo();
     expect(await answer).toMatchObject([{ status: 'accepted' }]);
-    expect(await store.showDelivery('a')).not.toBeNull();
+    expect(await store.show('deliveries', 'a')).not.toBeNull();
   });
 
   it('commits together what arrives during a commit, once that is made', async () => {

@@ -11,7 +11,7 @@ afterEach(() => h.close());
 const form = { 'content-type': 'application/x-www-form-urlencoded' };
 const html = { accept: 'text/html,application/xhtml+xml' };
 const auditActions = async () =>
-  (await h.store.list('audit', { limit: 100 })).map(
+  (await h.store.list('audit', { limit: 100 })).items.map(
     ({ actor, action, outcome }) => `${actor} ${action} ${outcome}`,
   );
 
@@ -75,7 +75,7 @@ describe('bearer tokens', () => {
     expect(response.status).toBe(403);
     expect(await response.json()).toMatchObject({ code: 'forbidden' });
     expect(h.asked).toEqual([]);
-    expect(await h.store.list('audit', { limit: 9 })).toMatchObject([
+    expect((await h.store.list('audit', { limit: 9 })).items).toMatchObject([
       { actor: 'rita', action: 'change', outcome: 'forbidden', target: '/api/pause' },
     ]);
   });
@@ -152,7 +152,7 @@ describe('signing in', () => {
     const { cookie } = await signIn(h.app, READ);
     await post('/sign-in', { token: OPERATE });
     await post('/sign-out', {}, cookie);
-    const [out, signedIn] = await h.store.list('audit', { limit: 9 });
+    const [out, signedIn] = (await h.store.list('audit', { limit: 9 })).items;
     expect(out).toMatchObject({ actor: 'rita', action: 'sign_out', outcome: 'ok', target: '192.0.2.7' });
     expect(signedIn).toMatchObject({ actor: 'olga', action: 'sign_in', outcome: 'ok', target: '192.0.2.7' });
   });

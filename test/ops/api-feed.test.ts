@@ -245,8 +245,8 @@ describe('the feed', () => {
     await threeVendors();
     const { next } = (await get('/api/changes')).body;
     let looks = 0;
-    const listChanges: Store['listChanges'] = async (...args) => {
-      const changes = await scene.store.listChanges(...args);
+    const list: Store['list'] = async (...args) => {
+      const changes = await scene.store.list(...args);
       looks += 1;
       if (looks % 2 === 1) await scene.show('vendor', `new_${looks}`, { id: `new_${looks}` });
       return changes;
@@ -259,14 +259,14 @@ describe('the feed', () => {
         waitedMs += ms;
       },
     };
-    const { body } = await get(`/api/changes?after=${next}&wait=30`, listener({ listChanges }, clock));
+    const { body } = await get(`/api/changes?after=${next}&wait=30`, listener({ list }, clock));
     expect(body['items']).toMatchObject([{ record_id: 'new_1' }]);
     expect(waitedMs).toBeLessThan(15_000);
     const feed = async () => {
       const present = await scene.store.feed();
       return looks < 4 ? present : { ...present, epoch: 'another' };
     };
-    const waited = get(`/api/changes?after=${body['next']}&wait=30`, listener({ listChanges, feed }));
+    const waited = get(`/api/changes?after=${body['next']}&wait=30`, listener({ list, feed }));
     expect((await waited).status).toBe(410);
   });
 

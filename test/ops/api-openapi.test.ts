@@ -115,7 +115,7 @@ it('what is answered is what the document says', async () => {
   };
   const lost = { reason: 'restored', kind: 'risk_assessment', recordId: null } as const;
   await h.store.openProblem(lost, 'x', h.now());
-  const [restored] = await h.store.list('problems', { limit: 1 });
+  const [restored] = (await h.store.list('problems', { limit: 1 })).items;
   bodies[`/api/problems/${restored!.id}/resolve`] = { digest: restored!.digest };
   h.live.service.notifies = true;
 

@@ -567,10 +567,12 @@ test.each(['', '?wait=0'])(
   async (query) => {
     const gate = Promise.withResolvers<void>();
     let reading = 0;
-    h.context.store.listChanges = async () => {
-      reading += 1;
-      await gate.promise;
-      return [];
+    h.context.store.list = async (name) => {
+      if (name === 'changes') {
+        reading += 1;
+        await gate.promise;
+      }
+      return { items: [], next: null } as never;
     };
     const asked = Array.from({ length: 50 }, () => get(`/api/changes${query}`));
     await expect.poll(() => reading).toBeGreaterThan(0);

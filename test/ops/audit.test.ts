@@ -12,7 +12,7 @@ afterEach(() => h.close());
 
 const pause = () => h.app.request('/api/pause', { method: 'POST', headers: bearer(OPERATE) });
 const entries = async () =>
-  (await h.store.list('audit', { limit: 9 })).map(
+  (await h.store.list('audit', { limit: 9 })).items.map(
     ({ actor, action, outcome }) => `${actor} ${action} ${outcome}`,
   );
 

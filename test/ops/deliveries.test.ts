@@ -133,7 +133,9 @@ describe('deliveries of all outcomes', () => {
     } as const;
     await h.store.accept({ events: [], unusable: [unusable, unusable] }, h.now(), TIMING);
     const problems = async () =>
-      (await h.store.list('problems', { open: true, limit: 9 })).filter(({ record_id }) => record_id === 'p');
+      (await h.store.list('problems', { open: true, limit: 9 })).items.filter(
+        ({ record_id }) => record_id === 'p',
+      );
     for (const [id, deliveries, open] of [
       ['rejection:3', 1, 1],
       ['rejection:4', 2, 0],

@@ -151,9 +151,9 @@ export async function opsHarness(
       },
       now(),
     );
-    return (await store.list('problems', { open: true, reasons: ['pending_deletions'], limit: 9 })).find(
-      (problem) => problem.kind === kind,
-    )!.id;
+    return (
+      await store.list('problems', { open: true, reasons: ['pending_deletions'], limit: 9 })
+    ).items.find((problem) => problem.kind === kind)!.id;
   };
   const rules = {
     pointers: POINTERS,

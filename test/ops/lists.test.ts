@@ -62,12 +62,11 @@ describe('the deliveries', () => {
     expect(ledTo(await press('a', 'retry'))).toEqual(['/deliveries/a', 'processed.0']);
     expect((await press('gone', 'retry')).status).toBe(404);
     await press('c', 'dismiss');
-    expect(await Promise.all(['a', 'c'].map(async (id) => (await h.store.showDelivery(id))!.state))).toEqual([
-      'processed',
-      'dismissed',
-    ]);
-    const audit = (await h.store.list('audit', { limit: 10 })).map(({ actor, action, outcome, target }) =>
-      [actor, action, outcome, target].join(' '),
+    expect(
+      await Promise.all(['a', 'c'].map(async (id) => (await h.store.show('deliveries', id))!.state)),
+    ).toEqual(['processed', 'dismissed']);
+    const audit = (await h.store.list('audit', { limit: 10 })).items.map(
+      ({ actor, action, outcome, target }) => [actor, action, outcome, target].join(' '),
     );
     expect(audit).toEqual(['olga delivery_dismiss ok c', 'olga delivery_retry ok a']);
     h.context.store.dismissDelivery = () => Promise.reject(new StoreUnavailable('disk full', { remedy: '' }));
@@ -255,7 +254,7 @@ describe('the problems on the overview', () => {
   test('that a person can accept are resolved by exactly what is shown, one by one', async () => {
     await open('restored', 'risk_assessment');
     await open('silence', null);
-    const [silence, restored] = await h.store.list('problems', { limit: 2 });
+    const [silence, restored] = (await h.store.list('problems', { limit: 2 })).items;
     expect(await buttons(OPERATE)).toEqual([restored!.id, silence!.id]);
     expect(await buttons(READ)).toEqual([]);
     const resolve = (digest: string) => post(`/api/problems/${restored!.id}/resolve`, { digest });
@@ -270,7 +269,7 @@ describe('the problems on the overview', () => {
 
   test('of a record that cannot be found have a button that has the API asked', async () => {
     await open('unknown_record', 'risk_assessment');
-    const [unknown] = await h.store.list('problems', { limit: 1 });
+    const [unknown] = (await h.store.list('problems', { limit: 1 })).items;
     expect((await page('/', OPERATE)).text).toContain(`id="find-${unknown!.id}"`);
     expect((await page('/', READ)).text).not.toContain('id="find-');
     const press = () => post(`/api/problems/${unknown!.id}/resolve`, { find: true });

@@ -93,7 +93,7 @@ async function surfaces(): Promise<{
   const metrics = await answered<string>('/metrics', 'text');
   const shown = await ofCommand(statusCommand, ['--check']);
   const doctor = await ofCommand(doctorCommand, []);
-  const open = await h.store.list('problems', { open: true, limit: 50 });
+  const open = (await h.store.list('problems', { open: true, limit: 50 })).items;
   const told = newsOf(open.map(explained), new Set(), Date.now() + 10_001).map(({ id }) => {
     const problem = explained(open.find((row) => row.id === id)!);
     const to = { url: new URL('https://hooks.slack.com/x'), operators: HERE };

@@ -253,7 +253,7 @@ describe('the worker', () => {
     await done(3, 250);
     expect(errors).toEqual([unavailable, unavailable]);
     expect(deferred).toEqual([]);
-    expect(await store.showDelivery('evt_0')).toMatchObject({
+    expect(await store.show('deliveries', 'evt_0')).toMatchObject({
       state: 'processed',
       attempts: 1,
       reason: null,

@@ -157,11 +157,11 @@ async function effectOf(deliveries: readonly (readonly IncomingEvent[])[]) {
     for (const events of deliveries)
       outcomes.push(...(await store.accept({ events, unusable: [] }, now, timing, pointers)));
     await store.processPending({ limit: 100, rules, retryDelaysMs: [] }, now);
-    const { items } = await store.listDeliveries({}, { limit: 100 });
-    const shown = await Promise.all(items.map(({ id }) => store.showDelivery(id)));
+    const { items } = await store.list('deliveries', { limit: 100 });
+    const shown = await Promise.all(items.map(({ id }) => store.show('deliveries', id)));
     const records = await Promise.all(
       (['policy', 'risk_assessment', 'vendor'] as const).map((kind) =>
-        store.listRecords(kind, {}, { limit: 9 }),
+        store.list('records', { kind, limit: 9 }),
       ),
     );
     // A conflict takes a number of its own after those of its delivery.

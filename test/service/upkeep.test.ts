@@ -65,7 +65,7 @@ async function upkeep(over: (store: Store) => Partial<Store> = () => ({})) {
       momentOf(clock),
       { settleMs: 10_000 },
     );
-  const hasBody = async (id: string) => (await store.showDelivery(id))?.body !== null;
+  const hasBody = async (id: string) => (await store.show('deliveries', id))?.body !== null;
   /** As the log has it. */
   const trimmed = () =>
     told.reduce((sum, { type, count = 0 }) => sum + (type === 'event_bodies' ? count : 0), 0);
@@ -155,14 +155,14 @@ it('more fields than columns are a problem, until a person accepts it or a setti
   await show(wide);
   await clock.advance(5_000);
   const open = async () =>
-    (await store.list('problems', { open: true, limit: 9 })).map(({ reason, kind }) => [reason, kind]);
+    (await store.list('problems', { open: true, limit: 9 })).items.map(({ reason, kind }) => [reason, kind]);
   expect(await open()).toEqual([['full_columns', 'vendor']]);
-  const [problem] = await store.list('problems', { open: true, limit: 9 });
+  const [problem] = (await store.list('problems', { open: true, limit: 9 })).items;
   expect(await store.resolveProblem(problem!.id, problem!.digest, momentOf(clock))).toBe('resolved');
   await show({ ...wide, another: 1 });
   await clock.advance(5_000);
   expect(await open()).toEqual([]);
   // It is no difference from the service.
-  const kinds = await store.list('sync_status', { limit: 9 });
-  expect(kinds.map(({ accepted }) => accepted)).toEqual([0, 0, 0]);
+  const kinds = (await store.list('sync_status', { limit: 9 })).items;
+  expect(kinds).toMatchObject([{ accepted: 0 }, { accepted: 0 }, { accepted: 0 }]);
 });

@@ -50,7 +50,7 @@ const FACTS = { eventsOnly: false, fullSyncMs: 0, unreachable: false as const, a
 
 async function restoredGaps(path: string, options: { readOnly?: boolean } = {}) {
   const store = await openStore(`file:${path}`, options);
-  const problems = await store.list('problems', { limit: 100 });
+  const problems = (await store.list('problems', { limit: 100 })).items;
   await store.close();
   return problems.filter(({ reason }) => reason === 'restored');
 }

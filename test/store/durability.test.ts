@@ -115,7 +115,7 @@ describe('a store in a file', () => {
     await accept(first, event('a'));
     await first.close();
     const again = await opened(path);
-    expect(await again.showDelivery('a')).toMatchObject({ state: 'pending' });
+    expect(await again.show('deliveries', 'a')).toMatchObject({ state: 'pending' });
   });
 
   it('waits for the disk, but for what is done again, and not for long for that', async () => {
@@ -139,7 +139,7 @@ describe('a store in a file', () => {
     const copy = freshPath();
     for (const ending of ['', '-wal']) copyFileSync(path + ending, copy + ending);
     const service = await openStore(`file:${copy}`, { serves: true });
-    expect(await service.showDelivery('a')).not.toBeNull();
+    expect(await service.show('deliveries', 'a')).not.toBeNull();
     const [after] = await accept(service, event('b'));
     expect(after).toMatchObject({ seq: expect.toSatisfy((seq: number) => seq > 20_000) });
     await service.close();
@@ -184,7 +184,7 @@ describe('a store in a file', () => {
     await accept(writer, event('a'));
     const reader = await openStore(`file:${path}`, { readOnly: true });
     onTestFinished(() => reader.close());
-    expect(await reader.showDelivery('a')).toMatchObject({ id: 'a' });
+    expect(await reader.show('deliveries', 'a')).toMatchObject({ id: 'a' });
     await expect(accept(reader, event('b'))).rejects.toThrow(StoreUnavailable);
   });
 });
@@ -257,7 +257,7 @@ describe('a verb that cannot be finished', () => {
     await expect(store.checkWritable()).rejects.toMatchObject({ name: 'StoreUnavailable', fatal: false });
     await expect(accept(store, event('a'))).rejects.toThrow(/another process holds/);
     // Reading needs nobody's leave.
-    expect(await store.showDelivery('a')).toBeNull();
+    expect(await store.show('deliveries', 'a')).toBeNull();
     other.exec('ROLLBACK');
     expect(await accept(store, event('a'))).toMatchObject([{ status: 'accepted' }]);
   });
@@ -289,7 +289,7 @@ describe('a damaged file', () => {
     await writer.close();
     const store = await opened(path);
     spoil(path);
-    await expect(store.listDeliveries({ kind: 'policy', search: 'x' }, { limit: 500 })).rejects.toMatchObject(
+    await expect(store.list('deliveries', { kind: 'policy', search: 'x', limit: 500 })).rejects.toMatchObject(
       fatal,
     );
     await expect(store.processPending(TURN, NOW)).rejects.toMatchObject(fatal);

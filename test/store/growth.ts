@@ -200,10 +200,17 @@ export function describeGrowth(
 
     it('to look for what one record went through', async () => {
       const looks = [
-        ({ store }: Stored) => store.recordHistory('vendor', 'ven_0000003', { limit: 100 }),
         ({ store }: Stored) =>
-          store.recordHistory('vendor', 'ven_0000003', { limit: 100, after: '0', oldestFirst: true }),
-        ({ store }: Stored) => store.listDeliveries({ recordId: 'ven_0000003' }, { limit: 100 }),
+          store.list('changes', { kind: 'vendor', record_id: 'ven_0000003', limit: 100 }),
+        ({ store }: Stored) =>
+          store.list('changes', {
+            kind: 'vendor',
+            record_id: 'ven_0000003',
+            limit: 100,
+            after: '0',
+            oldestFirst: true,
+          }),
+        ({ store }: Stored) => store.list('deliveries', { record_id: 'ven_0000003', limit: 100 }),
       ];
       for (const look of looks) await expectFlat(look);
     });

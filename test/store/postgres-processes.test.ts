@@ -269,7 +269,7 @@ describe('several replicas over one database', () => {
     await slow.query('COMMIT');
     await slow.end();
     expect((await asked).newest).toBe(await scene.store.currentNumber());
-    expect((await scene.store.listRecords('vendor', {}, { limit: 1 })).items).toMatchObject([
+    expect((await scene.store.list('records', { kind: 'vendor', limit: 1 })).items).toMatchObject([
       { name: 'after' },
     ]);
   });
@@ -284,7 +284,7 @@ describe('several replicas over one database', () => {
     const number = Number(taken.rows[0]?.value) + 1;
     const work = scene.work();
     await untilWaiting();
-    expect(await other.listChanges(0, 10)).toEqual([]);
+    expect((await other.list('changes', { oldestFirst: true, after: 0, limit: 10 })).items).toEqual([]);
     await slow.query(
       `INSERT INTO changes (seq, kind, record_id, operation, before, after, data, cause, at)
        VALUES ($1, 'vendor', 'v', 'insert', '{}', '{}', '{}', 'test', now())`,
@@ -294,7 +294,7 @@ describe('several replicas over one database', () => {
     await slow.query('COMMIT');
     await slow.end();
     expect(await work).toHaveLength(2);
-    const changes = await other.listChanges(0, 10);
+    const changes = (await other.list('changes', { oldestFirst: true, after: 0, limit: 10 })).items;
     expect(changes.map((change) => change.record_id)).toEqual(['v', 'p1', 'p2']);
     expect(changes[0]?.seq).toBe(number);
   });
@@ -307,7 +307,9 @@ describe('several replicas over one database', () => {
     const follower = (async () => {
       for (;;) {
         const last = !writing;
-        const page = await reader.listChanges(followed.at(-1)?.seq ?? 0, 7);
+        const page = (
+          await reader.list('changes', { oldestFirst: true, after: followed.at(-1)?.seq ?? 0, limit: 7 })
+        ).items;
         followed.push(...page);
         if (last && page.length === 0) return;
       }
@@ -338,9 +340,12 @@ describe('several replicas over one database', () => {
     await follower;
     expect(followed.length).toBeGreaterThan(200);
     const all: ChangeReport[] = [];
-    for (let page = await reader.listChanges(0, 500); page.length > 0; ) {
+    for (
+      let page = (await reader.list('changes', { oldestFirst: true, after: 0, limit: 500 })).items;
+      page.length > 0;
+    ) {
       all.push(...page);
-      page = await reader.listChanges(all.at(-1)!.seq, 500);
+      page = (await reader.list('changes', { oldestFirst: true, after: all.at(-1)!.seq, limit: 500 })).items;
     }
     expect(followed.map((change) => change.seq)).toEqual(all.map((change) => change.seq));
   });

@@ -53,7 +53,7 @@ function watched(store: Store): string[] {
 }
 
 const restoredGaps = async (store: Store) =>
-  (await store.list('problems', { limit: 100 })).filter(({ reason }) => reason === 'restored');
+  (await store.list('problems', { limit: 100 })).items.filter(({ reason }) => reason === 'restored');
 const OPENED = KINDS.map((kind) => `opened restored ${kind}`);
 
 /** A mirror that has lived: with a heartbeat of this wall-clock time. */
@@ -202,10 +202,10 @@ describe('a database that was put back', () => {
     const problems = await restoredGaps(store);
     expect(problems).toHaveLength(6);
     expect(await store.resolveProblem(problems[1]!.id, problems[1]!.digest, now())).toBe('resolved');
-    expect((await store.list('problems', { open: true, limit: 100 })).map(({ id }) => id)).not.toContain(
-      problems[1]!.id,
-    );
-    expect((await store.list('problems', { open: true, limit: 100 })).length).toBe(5);
+    expect(
+      (await store.list('problems', { open: true, limit: 100 })).items.map(({ id }) => id),
+    ).not.toContain(problems[1]!.id);
+    expect((await store.list('problems', { open: true, limit: 100 })).items.length).toBe(5);
   });
 
   it('waits with the lists until they cannot be older than what was lost', async () => {

@@ -262,7 +262,7 @@ export async function createScene(open: OpenEngine, start: Start = {}) {
     outwait,
     conclude,
     decide,
-    row: (kind: Kind, id: string) => store.showRecord(kind, id),
+    row: (kind: Kind, id: string) => store.show('records', { kind, id }),
     due: (kind: 'vendor' | 'risk_assessment', slots = 10, isRunning = false) =>
       dueOf(store, kind, now(), { timing: TIMING, slots, isRunning }),
     /** The kinds of which a problem wants a full sync. */
@@ -283,7 +283,7 @@ export async function createScene(open: OpenEngine, start: Start = {}) {
       return { awaiting: rows.length - proven, proven };
     },
     openProblems: async () =>
-      (await store.list('problems', { open: true, limit: 500 })).map(
+      (await store.list('problems', { open: true, limit: 500 })).items.map(
         (problem) => `${problem.reason} ${problem.kind ?? '-'} ${problem.record_id ?? '-'}`,
       ),
     /** What the store has told of problems since this was last asked, as `opened failed_event policy pol_1: why`. */
@@ -292,7 +292,7 @@ export async function createScene(open: OpenEngine, start: Start = {}) {
       told = [];
       return news;
     },
-    changes: () => store.listChanges(0, 500),
+    changes: async () => (await store.list('changes', { oldestFirst: true, limit: 500 })).items,
   };
 }
 
@@ -312,8 +312,8 @@ export function inScene(open: OpenEngine, story: (scene: Scene) => Promise<void>
 export async function shownOf(store: Store, outcome: 'quarantined' | 'rejected'): Promise<ShownDelivery[]> {
   const shown: ShownDelivery[] = [];
   for (let after: string | undefined; ; ) {
-    const { items, next } = await store.listDeliveries({ outcome }, { limit: 500, after });
-    for (const { id } of items) shown.push((await store.showDelivery(id))!);
+    const { items, next } = await store.list('deliveries', { outcome, limit: 500, after });
+    for (const { id } of items) shown.push((await store.show('deliveries', id))!);
     if (next === null) return shown;
     after = next;
   }

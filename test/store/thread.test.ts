@@ -60,7 +60,7 @@ describe('a store in threads of its own', () => {
       await accept(store, `${n}`);
       expect(count.get()).toBe(n);
       // So does whoever reads by the other thread.
-      expect(await store.showDelivery(`${n}`)).toMatchObject({ state: 'pending' });
+      expect(await store.show('deliveries', `${n}`)).toMatchObject({ state: 'pending' });
     }
   });
 
@@ -185,7 +185,7 @@ describe('a store in threads of its own', () => {
     const store = await opened(path);
     await accept(store, '1');
     // The thread for reports has opened the file, too.
-    expect(await store.showDelivery('1')).toMatchObject({ state: 'pending' });
+    expect(await store.show('deliveries', '1')).toMatchObject({ state: 'pending' });
     // So does setup, beside the service that it runs: its commands open the file and close it.
     for (const readOnly of [true, false]) await (await openStore(`file:${path}`, { readOnly })).close();
     const alone = `const db = new (require('better-sqlite3'))(${JSON.stringify(path)}, { timeout: 0 });
@@ -202,7 +202,7 @@ describe('a store in threads of its own', () => {
     other.exec('BEGIN IMMEDIATE');
     await expect(accept(store, 'a')).rejects.toMatchObject({ name: 'StoreUnavailable', fatal: false });
     // Reading needs nobody's leave.
-    expect(await store.showDelivery('a')).toBeNull();
+    expect(await store.show('deliveries', 'a')).toBeNull();
     other.exec('ROLLBACK');
     await store.checkWritable();
     expect(await accept(store, 'a')).toEqual([{ status: 'accepted', seq: 1 }]);

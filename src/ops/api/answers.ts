@@ -20,12 +20,6 @@ export function found<Report>(report: Report | null, orElse?: string): Report {
   return report;
 }
 
-/** `after` of the following page; null: these rows are the last. */
-export function nextKey<Row>(rows: readonly Row[], limit: number, key: (row: Row) => unknown): string | null {
-  const last = rows.length < limit ? undefined : rows.at(-1);
-  return last === undefined ? null : String(key(last));
-}
-
 export const asksForCsv = (c: Context): boolean =>
   accepts(c, {
     header: 'Accept',

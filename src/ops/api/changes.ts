@@ -65,7 +65,7 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
 
   /** Throws what is in the way of any change. */
   const changeable = async (id: string) => {
-    const delivery = found(await store.showDelivery(id));
+    const delivery = found(await store.show('deliveries', id));
     if (delivery.outcome === 'rejected')
       throw conflict('rejected_delivery', 'It was rejected: it has no event, and waits for nobody.');
     return delivery;
@@ -115,7 +115,7 @@ export function createOperations(context: OpsContext, audit: AuditLog) {
       await changeable(id);
       await audit.change(actor, 'delivery_dismiss', id, async () => {
         if (await store.dismissDelivery(id, now())) return;
-        const { state } = found(await store.showDelivery(id));
+        const { state } = found(await store.show('deliveries', id));
         throw conflict('delivery_state', `It is ${state}.`);
       });
       return { status: 'dismissed', id };

@@ -129,7 +129,11 @@ async function changesAfter(
 ): Promise<{ items: ChangeReport[]; through: number }> {
   let through = after;
   for (let skipped = 0; skipped < SKIPPED_MAX; ) {
-    const page = await store.listChanges(through, kind === undefined ? limit : PAGE_LIMIT_MAX);
+    const { items: page } = await store.list('changes', {
+      oldestFirst: true,
+      after: through,
+      limit: kind === undefined ? limit : PAGE_LIMIT_MAX,
+    });
     const items = page.filter((change) => kind === undefined || change.kind === kind).slice(0, limit);
     through = (items.length === limit ? items : page).at(-1)?.seq ?? through;
     if (items.length > 0 || page.length === 0) return { items, through };
@@ -161,7 +165,7 @@ async function readPage(
   const left = cursor === null ? kinds : kinds.slice(kinds.indexOf(cursor.kind));
   for (const kind of left) {
     const after = cursor?.kind === kind ? cursor.id : undefined;
-    const page = await store.listRecords(kind, {}, { limit: limit - items.length, after });
+    const page = await store.list('records', { kind, limit: limit - items.length, after });
     items.push(...page.items.map((record) => ({ kind, ...record })));
     if (page.next !== null) return { items, last: items.at(-1)! };
   }

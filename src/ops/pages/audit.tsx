@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { AuditReport } from '../../store/reports.ts';
 import type { OpsContext } from '../context.ts';
 import { codeWords } from '../words.ts';
-import { type List, numbered } from './list-page.tsx';
+import type { List } from './list-page.tsx';
 import { Instant } from './pieces.tsx';
 
 const noFilters = z.strictObject({});
@@ -12,7 +12,7 @@ export const auditList = ({ store }: OpsContext): List<typeof noFilters, AuditRe
   note: 'Sign-ins, grants and every change, by the token’s name.',
   noun: ['entry', 'entries'],
   filters: noFilters,
-  read: async (_, paging) => numbered(await store.list('audit', paging)),
+  read: (_, paging) => store.list('audit', paging),
   empty: () => 'Nothing yet. Sign-ins, grants and every change are shown here.',
   columns: [
     ['When', (row) => <Instant at={row.at} />],

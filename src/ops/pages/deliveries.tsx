@@ -30,8 +30,8 @@ export const deliveriesList = ({ store }: OpsContext): List<typeof filters, Deli
   noun: ['delivery', 'deliveries'],
   filters,
   cursor: queries.deliveries.shape.after.unwrap(),
-  async read({ record_id: recordId, ...filter }, paging) {
-    const { looked_back_to: at, ...page } = await store.listDeliveries({ ...filter, recordId }, paging);
+  async read(filter, paging) {
+    const { looked_back_to: at, ...page } = await store.list('deliveries', { ...filter, ...paging });
     return { ...page, reached: at === null ? null : <Instant at={at} /> };
   },
   head: (filter) => <SearchForm {...filter} />,

@@ -16,7 +16,7 @@ import { Change, Verified } from './record-page.tsx';
 export async function deliveryPage(context: OpsContext, c: OpsHandlerContext): Promise<Content> {
   const { store, diagnose } = context;
   const missing = 'There is no such delivery, or it is not kept any more.';
-  const delivery = found(await store.showDelivery(idFromPath(c.req.param('id') ?? '')), missing);
+  const delivery = found(await store.show('deliveries', idFromPath(c.req.param('id') ?? '')), missing);
   const { id, outcome, body } = delivery;
   return {
     title: `Delivery ${id}`,
@@ -117,10 +117,10 @@ const CHANGES_LOOKED_AT = 200;
 async function whatItChanged(store: OpsContext['store'], delivery: ShownDelivery) {
   const { id, kind, record_id, state, number } = delivery;
   const isKnown = kind !== null && record_id !== null;
-  const from = { limit: CHANGES_LOOKED_AT, after: String(number), oldestFirst: true } as const;
+  const from = { limit: CHANGES_LOOKED_AT, after: number, oldestFirst: true } as const;
   const [record, later] = await Promise.all([
-    isKnown ? store.showRecord(kind, record_id) : null,
-    isKnown ? store.recordHistory(kind, record_id, from) : null,
+    isKnown ? store.show('records', { kind, id: record_id }) : null,
+    isKnown ? store.list('changes', { kind, record_id, ...from }) : null,
   ]);
   const change = later?.items.find(({ cause, cause_id }) => cause === 'event' && cause_id === id);
   return (

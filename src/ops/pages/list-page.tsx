@@ -2,7 +2,6 @@ import type { Child } from 'hono/jsx';
 import type { z } from 'zod';
 import type { Paging } from '../../store/reports.ts';
 import type { OpsHandlerContext } from '../access.ts';
-import { nextKey } from '../api/answers.ts';
 import { numberCursor } from '../api/query.ts';
 import type { Content, PageName } from './layout.tsx';
 import { type Column, Empty, Pager, Table } from './pieces.tsx';
@@ -37,12 +36,6 @@ export interface List<Filters extends z.ZodObject, Row> {
   /** Instead of rows, where there are none and no search is under way. */
   empty(isFiltered: boolean, filter: z.output<Filters>): string;
 }
-
-/** The rows of a list that is ordered by their numbers. */
-export const numbered = <Row extends { id: number }>(items: readonly Row[]): Rows<Row> => ({
-  items,
-  next: nextKey(items, PAGE_ROWS, ({ id }) => id),
-});
 
 /** The page of a list: what it is, its filters, its rows or why there are none, and the way to older rows. */
 export function listPage<Filters extends z.ZodObject, Row>(list: List<Filters, Row>) {

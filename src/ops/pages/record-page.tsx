@@ -22,8 +22,13 @@ export async function recordPage(
 ): Promise<Content> {
   const id = recordIdOf(idFromPath(c.req.param('id') ?? ''));
   const { after } = pageQuery(c, query);
-  const record = found(await store.showRecord(kind, id), 'There is no record of this kind and id.');
-  const { items: changes, next } = await store.recordHistory(kind, id, { limit: PAGE_ROWS, after });
+  const record = found(await store.show('records', { kind, id }), 'There is no record of this kind and id.');
+  const { items: changes, next } = await store.list('changes', {
+    kind,
+    record_id: id,
+    limit: PAGE_ROWS,
+    after,
+  });
   const isWhole = changes.at(-1)?.operation === 'insert';
   const links = linksOf(c, isWhole ? null : next);
   const about: Facts = [

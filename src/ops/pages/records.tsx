@@ -21,9 +21,10 @@ export const recordsList = (context: OpsContext, kind: Kind): List<typeof filter
   noun: ['record', 'records'],
   filters,
   cursor: queries.records.shape.after.unwrap(),
-  read: (filter, paging) => context.store.listRecords(kind, filter, paging),
+  read: (filter, paging) => context.store.list('records', { kind, ...filter, ...paging }),
   async head(filter) {
-    const statuses = await context.store.listStatuses(kind);
+    const { items } = await context.store.list('statuses', { kind, limit: STATUSES_LISTED });
+    const statuses = items.map(({ status }) => status);
     return (
       <>
         <Tabs
@@ -64,6 +65,9 @@ export const recordsList = (context: OpsContext, kind: Kind): List<typeof filter
       : `No ${kindPlural(kind)} yet. They come with the first full sync, or with the first event about one.`,
 });
 
+/** Nobody chooses from a longer list. */
+const STATUSES_LISTED = 50;
+
 const VERSION: Column<RecordReport> = ['Version', ({ version = null }) => <Word text={version} />];
 
 function filtersOf(kind: Kind, statuses: readonly string[], filter: Filter): Child {
@@ -95,8 +99,9 @@ const PENDING = anyOf(['true', 'false'], (value) => (value === 'true' ? 'pending
 async function pendingSection({ store, clock }: OpsContext, kind: Kind) {
   const pending = await store.pendingOf(kind, clock.wall());
   if (pending.count === 0) return null;
-  const open = await store.list('problems', { open: true, reasons: ['pending_deletions'], limit: 10 });
-  const problem = open.find((each) => each.kind === kind);
+  const reasons = ['pending_deletions'];
+  const { items } = await store.list('problems', { open: true, reasons, limit: 10 });
+  const problem = items.find((each) => each.kind === kind);
   const { count: waiting, approvedUntil, digest } = pending;
   const records = `${figure(waiting)} ${kindNoun(kind, waiting)}`;
   return (

@@ -10,7 +10,7 @@ import type { OpsContext } from '../context.ts';
 import { codeWords, count, duration, figure, kindPlural } from '../words.ts';
 import { ActionForm, Button } from './controls.tsx';
 import type { Content } from './layout.tsx';
-import { type List, numbered } from './list-page.tsx';
+import type { List } from './list-page.tsx';
 import { type Column, Facts, Instant, quiet, RecordLink, State, Table, Tile } from './pieces.tsx';
 
 const noFilters = z.strictObject({});
@@ -21,7 +21,7 @@ export const syncsList = ({ store, facts }: OpsContext): List<typeof noFilters, 
   noun: ['full sync', 'full syncs'],
   filters: noFilters,
   live: true,
-  read: async (_, paging) => numbered(await store.list('sync_runs', paging)),
+  read: (_, paging) => store.list('sync_runs', paging),
   head: () => (
     <>
       {facts().service.events_only ? null : <Start />}

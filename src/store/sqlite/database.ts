@@ -142,7 +142,7 @@ export function createDatabase(db: Connection): SqliteDatabase {
       let bytes = 0;
       for (const row of prepared.iterate(...params) as Iterable<Record<string, string>>) {
         rows.push(row as Row);
-        for (const { name } of json) bytes += Buffer.byteLength(row[name]!);
+        for (const { name } of json) bytes += Buffer.byteLength(row[name] ?? '');
         if (bytes >= maxBytes) break;
       }
       return { rows, isFull: rows.length === limit || bytes >= maxBytes };

@@ -30,6 +30,7 @@ import type {
   UnusableDelivery,
 } from '../values.ts';
 import { learnedPointers } from './backfill.ts';
+import { rejectionNumber } from './deliveries.ts';
 import {
   forgetUnnamed,
   IS_WAITING,
@@ -37,7 +38,6 @@ import {
   resolveDismissed,
   resolveSettled,
 } from './delivery-problems.ts';
-import { rejectionNumber } from './delivery-search.ts';
 import { makeKnown } from './due.ts';
 import { openProblem } from './problems.ts';
 import { applyAll, type PendingEvent, readEvent, waitsForProcessing } from './processing.ts';

@@ -1,27 +1,21 @@
-import type { Kind } from '../../compliance/kinds.ts';
-import type { JsonObject } from '../../compliance/pointers.ts';
 import { VERDICTS } from '../../mirror/problems.ts';
 import type { Database, Sql } from '../database.ts';
 import {
-  type ChangeReport,
   type FeedState,
   type KindStatus,
+  type KindThen,
   type LearnedPointerReport,
   type OpenProblems,
-  type Page,
-  type Paging,
   PROBLEMS_SHOWN,
   type ProblemReport,
+  type StatusThen,
   type StoreSummary,
+  type SyncRunThen,
 } from '../reports.ts';
-import { changes } from '../schema.ts';
-import { fromJson, type SQL, sql } from '../statement.ts';
-import { createDeliverySearch } from './delivery-search.ts';
+import { sql } from '../statement.ts';
 import { EPOCH_FACT } from './epoch.ts';
 import { createLists, PROBLEM_COLUMNS } from './lists.ts';
-import { createRecordSearch } from './record-search.ts';
-import { beforeOf, iso, limitOf, readFact, singleValue } from './sql.ts';
-import { createStatusThen } from './status-then.ts';
+import { iso, readFact, singleValue } from './sql.ts';
 import { trimmedChanges } from './upkeep.ts';
 
 const DAY_MS = 86_400_000;
@@ -32,61 +26,50 @@ export function createReports({
   atOneMoment,
   currentNumber,
 }: Pick<Database, 'sql' | 'atOneMoment' | 'currentNumber'>) {
-  const { page, dialect } = statements;
-
-  const changesWhere = async (condition: SQL, limit: number) => {
-    const statement = sql`SELECT seq, kind, record_id, operation, before, after, data, cause, cause_id, at FROM changes WHERE ${condition}`;
-    const { rows, isFull } = await page<ChangeReport>(
-      statement,
-      [changes.before, changes.after, changes.data],
-      limit,
-    );
-    const items = rows.map((row) => ({
-      ...row,
-      before: fromJson(row.before) as JsonObject,
-      after: fromJson(row.after) as JsonObject,
-      data: fromJson(row.data) as JsonObject,
-    }));
-    return { items, isFull };
-  };
-
   return {
-    ...createDeliverySearch(statements),
-    ...createRecordSearch(statements),
     ...createLists(statements),
-    ...createStatusThen({ atOneMoment }),
 
     summary: (): Promise<StoreSummary> => atOneMoment(summaryOf),
 
-    /** Newest first, unless `oldestFirst`. */
-    async recordHistory(
-      kind: Kind,
-      id: string,
-      paging: Paging & { oldestFirst?: true },
-    ): Promise<Omit<Page<ChangeReport>, 'looked_back_to'>> {
-      const [behind, order] = (paging.oldestFirst ? ['>', 'ASC'] : ['<', 'DESC']).map(sql.raw);
-      const { items, isFull } = await changesWhere(
-        sql`kind = ${kind} AND record_id = ${id} AND seq ${behind} ${beforeOf(paging)} ORDER BY seq ${order}`,
-        limitOf(paging),
-      );
-      return { items, next: isFull ? String(items.at(-1)!.seq) : null };
-    },
-
-    /** Changes after this number, oldest first. Empty: there are none. */
-    listChanges: async (after: number, limit: number): Promise<ChangeReport[]> =>
-      (await changesWhere(sql`seq > ${after} ORDER BY seq`, limitOf({ limit }))).items,
+    /** What the mirror said of itself then (ISO 8601 UTC). Null: no verdict is kept from then. */
+    statusThen: (at: string): Promise<StatusThen | null> => atOneMoment((to) => statusThen(to, at)),
 
     /** How far the feed of changes goes. `since`: an instant (ISO 8601 UTC). */
     async feed(since?: string): Promise<FeedState> {
       const [epoch, trimmed] = [await readFact(statements, EPOCH_FACT), await trimmedChanges(statements)];
       const begins = trimmed?.at ?? (await singleValue<string>(statements, sql`SELECT min(at) FROM changes`));
-      const first = sql`SELECT min(seq) FROM changes WHERE at >= ${dialect.instant(since ?? null)}`;
+      const first = sql`SELECT min(seq) FROM changes WHERE at >= ${statements.dialect.instant(since ?? null)}`;
       const next = sql`SELECT coalesce((${first}), (SELECT max(seq) FROM changes) + 1, 1)`;
       const before = since === undefined ? 0 : (await singleValue<number>(statements, next))! - 1;
       // If all changes were trimmed, no row has the last number.
       const after = Math.max(trimmed?.through ?? 0, before);
       return { epoch: epoch ?? '', newest: await currentNumber(), trimmed, begins, after };
     },
+  };
+}
+
+async function statusThen(to: Sql, at: string): Promise<StatusThen | null> {
+  const then = to.dialect.instant(at);
+  const kinds = await to.query<Omit<KindThen, 'last_full_sync'>>(
+    // After a clock was set back two rows of a kind may be of one time: the later counts.
+    sql`SELECT kind, verdict, complete, since FROM sync_history WHERE id IN (SELECT max(id) FROM sync_history
+      WHERE since <= ${then} AND (until IS NULL OR until > ${then}) GROUP BY kind) ORDER BY kind`,
+  );
+  if (kinds.length === 0) return null;
+  const ofKind = async ({ complete, ...kind }: (typeof kinds)[number]): Promise<KindThen> => {
+    const [run] = await to.query<SyncRunThen>(
+      sql`SELECT id, started_at, finished_at FROM sync_runs WHERE kind = ${kind.kind} AND outcome = 'complete'
+        AND finished_at <= ${then} ORDER BY finished_at DESC LIMIT 1`,
+    );
+    return { ...kind, complete: Boolean(complete), last_full_sync: run ?? null };
+  };
+  const open = sql`FROM problems WHERE opened_at <= ${then} AND (resolved_at IS NULL OR resolved_at > ${then})`;
+  return {
+    kinds: await Promise.all(kinds.map(ofKind)),
+    problems: await to.query<ProblemReport>(
+      sql`SELECT ${sql.raw(PROBLEM_COLUMNS)} ${open} ORDER BY id LIMIT ${PROBLEMS_SHOWN}`,
+    ),
+    open_problems: (await singleValue<number>(to, sql`SELECT count(*) ${open}`))!,
   };
 }
 

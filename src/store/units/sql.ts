@@ -1,5 +1,5 @@
-import type { Database, Sql } from '../database.ts';
-import { PAGE_LIMIT_MAX, type Paging } from '../reports.ts';
+import type { Database, Dialect, Sql } from '../database.ts';
+import { PAGE_LIMIT_MAX, type Paging, type Period } from '../reports.ts';
 import { audit, type Column, facts, type Table } from '../schema.ts';
 import { type Json, type SQL, sql } from '../statement.ts';
 import type { AuditEntry, Now } from '../values.ts';
@@ -75,6 +75,29 @@ export function allOf(conditions: readonly (SQL | null)[]): SQL {
   return given.length === 0 ? sql`true` : sql`(${sql.join(given, ' AND ')})`;
 }
 
+/** What a filter's value asks for. */
+export type Condition<Value> = (value: NonNullable<Value>) => SQL | null;
+
+/** The row is of the period. */
+export const within = (dialect: Dialect, time: string) =>
+  ({
+    since: (since) => sql`${sql.raw(time)} >= ${dialect.instant(since)}`,
+    until: (until) => sql`${sql.raw(time)} < ${dialect.instant(until)}`,
+  }) satisfies { [Name in keyof Period]: Condition<Period[Name]> };
+
+/** All that the filters ask for. */
+export function conditionOf<Filter extends object>(
+  filter: Filter,
+  conditions: { [Name in keyof Filter]?: Condition<Filter[Name]> },
+): SQL {
+  return allOf(
+    Object.entries(conditions as Record<string, Condition<unknown>>).map(([name, condition]) => {
+      const value = filter[name as keyof Filter] ?? null;
+      return value === null ? null : condition(value);
+    }),
+  );
+}
+
 /** Sorts after every character: texts that begin with `a` are between `a` and `a` followed by this. */
 export const LAST = '\u{10ffff}';
 
@@ -104,10 +127,6 @@ export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
 
 export const limitOf = ({ limit }: Pick<Paging, 'limit'>): number =>
   Math.min(Math.max(1, limit), PAGE_LIMIT_MAX);
-
-/** The number below which a page begins, in lists with the newest row first. */
-export const beforeOf = ({ after }: Paging): number =>
-  after === undefined ? Number.MAX_SAFE_INTEGER : Number(after);
 
 const columnsOf = (table: Table) => table as unknown as Record<string, Column>;
 

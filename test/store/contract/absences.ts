@@ -19,11 +19,11 @@ async function prove(scene: Scene, kind: Kind, ids: readonly string[]) {
 }
 
 const live = async (scene: Scene, kind: Kind) =>
-  (await scene.store.listRecords(kind, { deleted: false }, { limit: 500 })).items.map((row) => row.id);
+  (await scene.store.list('records', { kind, deleted: false, limit: 500 })).items.map((row) => row.id);
 /** The living rows that wait for a person, as everybody sees them. */
 const pending = async (scene: Scene) =>
   (
-    await scene.store.listRecords('vendor', { deletion_pending: true, deleted: false }, { limit: 500 })
+    await scene.store.list('records', { kind: 'vendor', deletion_pending: true, deleted: false, limit: 500 })
   ).items.map(({ id }) => id);
 const removed = (scene: Scene, ...ids: readonly string[]) =>
   ids.map((recordId) => scene.event({ kind: 'vendor', type: 'vendor.removed', recordId, shows: {} }));
@@ -636,7 +636,7 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.outwait(kind, 'ra_1');
         await askAbout();
         expect(await scene.missing(kind, 'ra_1')).toBe('unresolved');
-        const [problem] = await scene.store.list('problems', { open: true, limit: 1 });
+        const [problem] = (await scene.store.list('problems', { open: true, limit: 1 })).items;
         expect(await scene.resolve(problem!.id)).toBe('resolved');
         expect(await scene.missing(kind, 'ra_1')).toBe('known');
         expect(await scene.row(kind, 'ra_1')).toMatchObject({ unverified_since: null });

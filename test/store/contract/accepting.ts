@@ -12,7 +12,7 @@ export function describeAccepting(open: OpenEngine): void {
         const first = scene.now().wall;
         scene.pass(5_000);
         expect(await scene.accept(event)).toEqual([{ status: 'duplicate', conflicting: false }]);
-        expect(await scene.store.showDelivery('evt_a')).toMatchObject({
+        expect(await scene.store.show('deliveries', 'evt_a')).toMatchObject({
           deliveries: 2,
           state: 'pending',
           attempts: 0,
@@ -34,7 +34,7 @@ export function describeAccepting(open: OpenEngine): void {
         ]) {
           const event = scene.event({ createdMs: Date.parse('2026-11-25T09:30:00Z') });
           await scene.accept({ ...event, created });
-          expect(await scene.store.showDelivery(event.id)).toMatchObject({
+          expect(await scene.store.show('deliveries', event.id)).toMatchObject({
             created: '2026-11-25T09:30:00.000Z',
           });
         }
@@ -98,7 +98,10 @@ export function describeAccepting(open: OpenEngine): void {
         expect(await scene.openProblems()).toEqual(['conflicting_content policy pol_2']);
         expect((await scene.row('policy', 'pol_2'))?.unverified_since).toBe(isoOf(scene.now().wall));
         // What came first stays what it was.
-        expect(await scene.store.showDelivery('evt_a')).toMatchObject({ record_id: 'pol_1', deliveries: 2 });
+        expect(await scene.store.show('deliveries', 'evt_a')).toMatchObject({
+          record_id: 'pol_1',
+          deliveries: 2,
+        });
       }),
     );
 
@@ -111,7 +114,7 @@ export function describeAccepting(open: OpenEngine): void {
           scene.event({ id: 'alien', kind: null, recordId: null, known: false }),
         );
         for (const id of ['odd', 'alien']) {
-          expect(await scene.store.showDelivery(id)).toMatchObject({ state: 'ignored' });
+          expect(await scene.store.show('deliveries', id)).toMatchObject({ state: 'ignored' });
         }
         expect(await scene.work()).toEqual([]);
         expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
 import type { JsonObject } from '../../../src/compliance/pointers.ts';
-import type { DeliveryFilter, DeliveryReport } from '../../../src/store/reports.ts';
+import type { DeliveryReport, Filters } from '../../../src/store/reports.ts';
 import type { IncomingEvent, Store } from '../../../src/store/store.ts';
 import { IS_FULL } from '../../support/full.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
@@ -69,14 +69,14 @@ async function deliver(
 
 async function all(
   store: Store,
-  filter: DeliveryFilter,
+  filter: Filters['deliveries'],
   paging: { limit: number; lookAt?: number },
 ): Promise<DeliveryReport[]> {
   const { limit } = paging;
   const items: DeliveryReport[] = [];
   let reached = '9';
   for (let after: string | undefined; ; ) {
-    const page = await store.listDeliveries(filter, { ...paging, after });
+    const page = await store.list('deliveries', { ...filter, ...paging, after });
     expect(page.items.length).toBeLessThanOrEqual(limit);
     expect(page.looked_back_to === null).toBe(page.items.length === limit || page.next === null);
     expect(page.items.filter(({ received_at }) => received_at > reached)).toEqual([]);
@@ -137,7 +137,11 @@ export function describeDeliveries(open: OpenEngine): void {
               const at = (nth: number | undefined) =>
                 nth === undefined ? undefined : (told[nth]?.at ?? isoOf(scene.now().wall));
               const [since, until] = [at(sinceStep), at(untilStep)];
-              const items = await all(scene.store, { ...filter, since, until } as DeliveryFilter, paging);
+              const items = await all(
+                scene.store,
+                { ...filter, since, until } as Filters['deliveries'],
+                paging,
+              );
               expect(new Set(items.map(placeOf)).size).toBe(items.length);
               const times = items.map(({ received_at }) => received_at);
               expect(times).toEqual(times.toSorted().reverse());
@@ -187,31 +191,6 @@ export function describeDeliveries(open: OpenEngine): void {
     });
 
     it(
-      'are told of from where an earlier page ended above, each once',
-      inScene(open, async (scene) => {
-        const newer = async (filter: DeliveryFilter, above: string | undefined) => {
-          const { items } = await scene.store.listDeliveries(filter, { limit: 9, above });
-          return items.map(({ outcome, event_id }) => `${outcome} ${event_id}`);
-        };
-        const first = await scene.store.listDeliveries({}, { limit: 9 });
-        await deliver(scene, 'accepted', 'e0', { id: 'e0' });
-        scene.pass(1_000);
-        await deliver(scene, 'accepted', 'e1', { id: 'e1' });
-        await deliver(scene, 'accepted', 'e1', { id: 'e1' });
-        expect(await newer({}, first.newest)).toEqual(['accepted e1', 'accepted e0']);
-        const { newest } = await scene.store.listDeliveries({}, { limit: 9 });
-        expect(await newer({}, newest)).toEqual([]);
-        for (const outcome of ['accepted', 'quarantined', 'rejected']) {
-          scene.pass(1_000);
-          await deliver(scene, outcome, 'e2', { id: 'e2' });
-        }
-        expect(await newer({}, newest)).toEqual(['rejected e2', 'quarantined e2', 'accepted e2']);
-        expect(await newer({ search: 'e2', outcome: 'accepted' }, newest)).toEqual(['accepted e2']);
-        expect(await newer({ search: 'e1' }, newest)).toEqual([]);
-      }),
-    );
-
-    it(
       'and events of a period are all on the first page, however many are newer or older',
       inScene(open, async (scene) => {
         const start = scene.now().wall;
@@ -222,10 +201,10 @@ export function describeDeliveries(open: OpenEngine): void {
         const period = { since: isoOf(start + 3_000), until: isoOf(start + 6_000) };
         const paging = { limit: 4, lookAt: 4 };
         const over = { next: null, looked_back_to: null };
-        const deliveries = await scene.store.listDeliveries(period, paging);
+        const deliveries = await scene.store.list('deliveries', { ...period, ...paging });
         expect(deliveries).toMatchObject({ ...over, items: ['f', 'e', 'd'].map((id) => ({ event_id: id })) });
         // A full page has not looked in vain.
-        const full = await scene.store.listDeliveries({}, paging);
+        const full = await scene.store.list('deliveries', { ...paging });
         expect(full).toMatchObject({ items: { length: 4 }, looked_back_to: null });
       }),
     );
@@ -237,7 +216,7 @@ export function describeDeliveries(open: OpenEngine): void {
         await scene.accept(event, event);
         const other = { ...event, body: event.body.replace('"name":"e1"', '"name":"other"') };
         await scene.accept({ ...event, address: null }, { ...other, address: '192.0.2.2' });
-        const { items } = await scene.store.listDeliveries({ search: 'e1' }, { limit: 9 });
+        const { items } = await scene.store.list('deliveries', { search: 'e1', limit: 9 });
         expect(
           items.map(({ outcome, address, deliveries }) => [outcome, address, deliveries]).sort(),
         ).toEqual([
@@ -256,7 +235,7 @@ export function describeDeliveries(open: OpenEngine): void {
         await deliver(scene, 'quarantined', '', { id: 'evt_odd', type: 'vendor.updated' }, 'vendor');
         await deliver(scene, 'accepted', 'evt_fine', {});
         const find = async (search: string) =>
-          (await scene.store.listDeliveries({ search }, { limit: 5 })).items;
+          (await scene.store.list('deliveries', { search, limit: 5 })).items;
         expect(await find('evt_lost')).toMatchObject([
           {
             outcome: 'rejected',
@@ -281,7 +260,7 @@ export function describeDeliveries(open: OpenEngine): void {
         await deliver(scene, 'quarantined', '', Buffer.from('a\u0000b'));
         await deliver(scene, 'rejected', '', Buffer.from('b\u0001c'));
         const found = async (search: string) =>
-          (await scene.store.listDeliveries({ search }, { limit: 5 })).items.map(({ outcome }) => outcome);
+          (await scene.store.list('deliveries', { search, limit: 5 })).items.map(({ outcome }) => outcome);
         expect(await found('a\u0000b')).toEqual(['quarantined']);
         expect(await found('\u0001c')).toEqual(['rejected']);
         expect(await found('a\u0000c')).toEqual([]);
@@ -293,7 +272,7 @@ export function describeDeliveries(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await deliver(scene, 'rejected', '', [1]);
         await deliver(scene, 'rejected', '', { id: 'a\u0000b', type: 7 });
-        const { items } = await scene.store.listDeliveries({}, { limit: 5 });
+        const { items } = await scene.store.list('deliveries', { limit: 5 });
         expect(items.map(({ event_id, type }) => [event_id, type])).toEqual([
           [null, null],
           [null, null],

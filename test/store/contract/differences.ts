@@ -33,7 +33,7 @@ export function describeDifferences(open: OpenEngine): void {
           scene.now(),
         );
         expect(await scene.store.show('sync_runs', id)).toMatchObject({ differences });
-        expect((await scene.store.list('sync_runs', { limit: 1 }))[0]).toMatchObject({ differences });
+        expect((await scene.store.list('sync_runs', { limit: 1 })).items[0]).toMatchObject({ differences });
       }),
     );
   });

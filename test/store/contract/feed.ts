@@ -61,11 +61,13 @@ export function describeFeed(open: OpenEngine): void {
               if (one.verb === 'pass') began = await scene.beginRead();
               await take(scene, one as Step, eventsOnly, began);
               // What a follower has read stays behind it.
-              const tail = await scene.store.listChanges(seen, 500);
+              const tail = (await scene.store.list('changes', { oldestFirst: true, after: seen, limit: 500 }))
+                .items;
               expect(tail.every((change) => change.seq > seen)).toBe(true);
               seen = tail.at(-1)?.seq ?? seen;
             }
-            const changes = await scene.store.listChanges(0, 500);
+            const changes = (await scene.store.list('changes', { oldestFirst: true, after: 0, limit: 500 }))
+              .items;
             expect(changes.at(-1)?.seq ?? 0).toBe(seen);
             expect(new Set(changes.map((change) => change.seq)).size).toBe(changes.length);
             expect(fold(changes)).toEqual(await tables(scene));

@@ -32,11 +32,15 @@ export function describeHostileInput(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         expect(await scene.show('policy', id, { id, name: id })).toMatchObject({ id, verified: true });
         expect(await scene.row('policy', id)).toMatchObject({ id, name: id, cause: 'refetch' });
-        expect(await scene.store.showDelivery(id)).toMatchObject({ id, record_id: id, state: 'processed' });
-        expect((await scene.store.recordHistory('policy', id, { limit: 10 })).items.length).toBeGreaterThan(
-          0,
-        );
-        const { items: found } = await scene.store.listRecords('policy', { search: id }, { limit: 10 });
+        expect(await scene.store.show('deliveries', id)).toMatchObject({
+          id,
+          record_id: id,
+          state: 'processed',
+        });
+        expect(
+          (await scene.store.list('changes', { kind: 'policy', record_id: id, limit: 10 })).items.length,
+        ).toBeGreaterThan(0);
+        const { items: found } = await scene.store.list('records', { kind: 'policy', search: id, limit: 10 });
         expect(found.map((row) => row.id)).toEqual([id]);
         await scene.store.openProblem(
           { reason: 'unknown_record', kind: 'policy', recordId: id },
@@ -55,7 +59,9 @@ export function describeHostileInput(open: OpenEngine): void {
           'vendor',
           alike.map((id) => ({ id, data: { id } })),
         );
-        expect((await scene.store.listRecords('vendor', {}, { limit: 10 })).items).toHaveLength(alike.length);
+        expect((await scene.store.list('records', { kind: 'vendor', limit: 10 })).items).toHaveLength(
+          alike.length,
+        );
       }),
     );
 

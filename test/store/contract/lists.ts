@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { RecordFilter } from '../../../src/store/reports.ts';
+import type { Kind } from '../../../src/compliance/kinds.ts';
+import type { Filters } from '../../../src/store/reports.ts';
 import { inScene, type OpenEngine, shownOf } from '../scene.ts';
 
 export function describeLists(open: OpenEngine): void {
@@ -12,10 +13,10 @@ export function describeLists(open: OpenEngine): void {
           'vendor',
           Object.entries(names).map(([id, name]) => ({ id, data: { id, name } })),
         );
-        const find = async (filter: RecordFilter, limit: number) => {
+        const find = async (filter: Partial<Filters['records']>, limit: number) => {
           const found: string[] = [];
           for (let after: string | undefined; ; ) {
-            const page = await scene.store.listRecords('vendor', filter, { limit, after });
+            const page = await scene.store.list('records', { kind: 'vendor', ...filter, limit, after });
             found.push(...page.items.map((row) => row.id));
             expect(page.items.length).toBeLessThanOrEqual(limit);
             if (page.next === null) return found;
@@ -50,8 +51,12 @@ export function describeLists(open: OpenEngine): void {
           'vendor',
           all.map((data) => ({ id: data.id, data })),
         );
-        const found = async (filter: RecordFilter) =>
-          (await scene.store.listRecords('vendor', filter, { limit: 9 })).items.map(({ id }) => id).join('');
+        const found = async (filter: Partial<Filters['records']>) =>
+          (await scene.store.list('records', { kind: 'vendor', ...filter, limit: 9 })).items
+            .map(({ id }) => id)
+            .join('');
+        const statuses = async (kind: Kind) =>
+          (await scene.store.list('statuses', { kind, limit: 50 })).items.map(({ status }) => status);
         const field = (path: string, value: string) => found({ field: { path: path.split('/'), value } });
         expect(await found({ status: 'approved' })).toBe('ac');
         expect(await found({ status: 'none' })).toBe('');
@@ -72,18 +77,20 @@ export function describeLists(open: OpenEngine): void {
         expect(await field('note', 'a')).toBe('');
         expect(await field('large', '1e+21')).toBe('b');
         expect(await field('nowhere/at/all', 'x')).toBe('');
-        expect(await scene.store.listStatuses('vendor')).toEqual(['approved', 'draft']);
-        expect(await scene.store.listStatuses('policy')).toEqual([]);
+        expect(await statuses('vendor')).toEqual(['approved', 'draft']);
+        expect(await statuses('policy')).toEqual([]);
         // No filter takes a longer one, and it may have megabytes.
         await scene.show('vendor', 'e', { id: 'e', status: 'b'.repeat(1_000_000) });
         await scene.show('vendor', 'f', { id: 'f', status: `bb\0${'c'.repeat(1_000_000)}` });
-        expect(await scene.store.listStatuses('vendor')).toEqual(['approved', 'draft']);
+        expect(await statuses('vendor')).toEqual(['approved', 'draft']);
         const many = Array.from({ length: 60 }, (_, n) => ({
           id: `s${n}`,
           data: { id: `s${n}`, status: `s${n}` },
         }));
         await scene.apply('vendor', many);
-        expect((await scene.store.listStatuses('vendor')).length).toBeLessThanOrEqual(50);
+        expect(
+          (await scene.store.list('statuses', { kind: 'vendor', limit: 50 })).items.length,
+        ).toBeLessThanOrEqual(50);
       }),
     );
 
@@ -95,10 +102,10 @@ export function describeLists(open: OpenEngine): void {
         await scene.show('policy', 'p', { id: 'p' });
         scene.pass(60_000);
         await scene.show('vendor', 'b', { id: 'b', name: 'Acorn' });
-        const walk = async (filter: RecordFilter, limit: number) => {
+        const walk = async (filter: Partial<Filters['records']>, limit: number) => {
           const ids: string[] = [];
           for (let after: string | undefined; ; ) {
-            const page = await scene.store.listRecords('vendor', filter, { limit, after });
+            const page = await scene.store.list('records', { kind: 'vendor', ...filter, limit, after });
             ids.push(...page.items.map(({ id }) => id));
             if (page.next === null) return ids.join('');
             after = page.next;
@@ -118,9 +125,9 @@ export function describeLists(open: OpenEngine): void {
         for (const id of ['a', 'b', 'd'])
           await scene.store.askToDelete('policy', id, 'not listed', scene.now());
         const page = async (deletion_pending: boolean, after?: string) =>
-          (await scene.store.listRecords('policy', { deletion_pending }, { limit: 2, after })).items.map(
-            ({ id }) => id,
-          );
+          (
+            await scene.store.list('records', { kind: 'policy', deletion_pending, limit: 2, after })
+          ).items.map(({ id }) => id);
         expect([await page(true), await page(true, 'b')]).toEqual([['a', 'b'], ['d']]);
         expect(await page(false)).toEqual(['c']);
         await scene.decide('policy', 'keep');
@@ -145,7 +152,7 @@ export function describeLists(open: OpenEngine): void {
         await scene.store.recordRejections([{ ...rejection, body, address: null, times: 1 }]);
         const [rejected] = await shownOf(scene.store, 'rejected');
         expect(rejected).toMatchObject(bytes);
-        expect(await scene.store.showDelivery(`rejection:${rejected!.number + 1}`)).toBeNull();
+        expect(await scene.store.show('deliveries', `rejection:${rejected!.number + 1}`)).toBeNull();
       }),
     );
   });

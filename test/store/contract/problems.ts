@@ -49,7 +49,7 @@ export function describeProblems(open: OpenEngine): void {
         expect(scene.toldOfProblems()).toEqual([]);
         await scene.store.openProblem({ ...problem, kind: 'policy' }, null, scene.now());
         expect(scene.toldOfProblems()).toEqual(['opened downtime policy -']);
-        const [, first] = await scene.store.list('problems', { limit: 10 });
+        const [, first] = (await scene.store.list('problems', { limit: 10 })).items;
         expect(first).toMatchObject({
           reason: 'downtime',
           kind: null,
@@ -75,17 +75,17 @@ export function describeProblems(open: OpenEngine): void {
         expect(scene.toldOfProblems()).toEqual(['resolved downtime - - after 3 s']);
         await scene.store.openProblem(problem, 'second', scene.now());
         expect(scene.toldOfProblems()).toEqual(['opened downtime - -: second']);
-        expect(await scene.store.list('problems', { limit: 10 })).toHaveLength(2);
-        expect(await scene.store.list('problems', { open: true, limit: 10 })).toMatchObject([
+        expect((await scene.store.list('problems', { limit: 10 })).items).toHaveLength(2);
+        expect((await scene.store.list('problems', { open: true, limit: 10 })).items).toMatchObject([
           { error: 'second' },
         ]);
-        expect(await scene.store.list('problems', { open: false, limit: 10 })).toMatchObject([
+        expect((await scene.store.list('problems', { open: false, limit: 10 })).items).toMatchObject([
           { error: 'first' },
         ]);
         const unanswered = { reason: 'silence', kind: null, recordId: null } as const;
         await scene.store.openProblem(unanswered, 'quiet', scene.now());
         expect(
-          await scene.store.list('problems', { reasons: ['silence', 'restored'], limit: 10 }),
+          (await scene.store.list('problems', { reasons: ['silence', 'restored'], limit: 10 })).items,
         ).toMatchObject([{ error: 'quiet' }]);
       }),
     );
@@ -154,7 +154,7 @@ export function describeProblems(open: OpenEngine): void {
         for (const kind of KINDS) await fullSyncOnce(scene, kind);
         expect(await scene.openProblems()).toEqual(['restored risk_assessment -']);
         scene.toldOfProblems();
-        const [problem] = await scene.store.list('problems', { open: true, limit: 10 });
+        const [problem] = (await scene.store.list('problems', { open: true, limit: 10 })).items;
         scene.pass(2_000);
         expect(await scene.store.resolveProblem(problem!.id + 100, problem!.digest, scene.now())).toBe(
           'not_open',

@@ -98,7 +98,7 @@ export function describeProcessing(open: OpenEngine): void {
         const tried = async () => (await scene.store.processPending(turn, scene.now())).deferred;
         for (const [nth, delayMs] of turn.retryDelaysMs.entries()) {
           expect(await tried()).toMatchObject({ event: { attempts: nth }, delayMs });
-          expect(await scene.store.showDelivery('a')).toMatchObject({
+          expect(await scene.store.show('deliveries', 'a')).toMatchObject({
             state: 'pending',
             attempts: nth + 1,
             reason: expect.stringContaining('JSON'),
@@ -109,7 +109,7 @@ export function describeProcessing(open: OpenEngine): void {
           scene.pass(1);
         }
         expect(await tried()).toMatchObject({ delayMs: null });
-        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'failed', attempts: 3 });
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'failed', attempts: 3 });
       }),
     );
 
@@ -119,7 +119,7 @@ export function describeProcessing(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'a' }));
         await scene.fail({ delayMs: 0 });
         await scene.work();
-        expect(await scene.store.showDelivery('a')).toMatchObject({
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({
           state: 'processed',
           attempts: 2,
           reason: null,
@@ -139,7 +139,7 @@ export function describeProcessing(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'unknown', type: 'ledger.closed', kind: null, known: false }));
         await scene.work();
         const shown = ['processed', 'overtaken', 'failed', 'unknown'].map(
-          async (id) => await scene.store.showDelivery(id),
+          async (id) => await scene.store.show('deliveries', id),
         );
         expect((await Promise.all(shown)).map((event) => [event?.state, event?.attempts])).toEqual([
           ['processed', 1],
@@ -148,7 +148,10 @@ export function describeProcessing(open: OpenEngine): void {
           ['ignored', 0],
         ]);
         await scene.store.retryEvent('failed', scene.rules(), scene.now());
-        expect(await scene.store.showDelivery('failed')).toMatchObject({ state: 'failed', attempts: 2 });
+        expect(await scene.store.show('deliveries', 'failed')).toMatchObject({
+          state: 'failed',
+          attempts: 2,
+        });
       }),
     );
 
@@ -158,7 +161,7 @@ export function describeProcessing(open: OpenEngine): void {
         await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'One' });
         await scene.accept(scene.event({ id: 'a' }));
         await scene.fail();
-        expect(await scene.store.showDelivery('a')).toMatchObject({
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({
           state: 'failed',
           attempts: 1,
           reason: expect.any(String),
@@ -179,7 +182,7 @@ export function describeProcessing(open: OpenEngine): void {
         await scene.fail({ limit: 1 });
         const retry = (id: string) => scene.store.retryEvent(id, scene.rules(), scene.now());
         expect(await retry('a')).toEqual({ outcome: 'processed', kind: 'policy', recordId: 'pol_1' });
-        expect(await scene.store.showDelivery('a')).toMatchObject({
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({
           state: 'processed',
           attempts: 1,
           reason: null,
@@ -202,7 +205,7 @@ export function describeProcessing(open: OpenEngine): void {
         expect(await scene.store.dismissDelivery('a', scene.now(), TIMING)).toBe(true);
         expect(await scene.work()).toEqual([]);
         expect(await scene.row('policy', 'pol_1')).toBeNull();
-        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'dismissed' });
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'dismissed' });
         expect(await scene.store.dismissDelivery('a', scene.now(), TIMING)).toBe(false);
         expect(await scene.store.dismissDelivery('no such event', scene.now(), TIMING)).toBe(false);
 

@@ -212,7 +212,7 @@ export function describeProvisional(open: OpenEngine): void {
         await scene.accept(scene.event({ id: 'bad', recordId, data: { name: 'whose?' } }));
         const [outcome] = await scene.work();
         expect(outcome).toMatchObject({ outcome: 'failed', error: expect.stringContaining('policyId') });
-        expect(await scene.store.showDelivery('bad')).toMatchObject({
+        expect(await scene.store.show('deliveries', 'bad')).toMatchObject({
           state: 'failed',
           reason: outcome!.error,
         });
@@ -236,7 +236,7 @@ export function describeProvisional(open: OpenEngine): void {
         const known = () => scene.query("SELECT id FROM record_state WHERE kind = 'risk_assessment'");
         await expect(scene.work({ timing })).rejects.toThrow('late');
         expect(await known()).toEqual([]);
-        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'pending', attempts: 0 });
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'pending', attempts: 0 });
         await scene.work();
         expect(await known()).toEqual([{ id: 'ra_1' }]);
       }),

@@ -26,7 +26,7 @@ export function describeRegistrations(open: OpenEngine): void {
         await store.saveRegistration(registration('wh_2', at.wall));
         expect(await store.forgetRegistration('wh_1', at.wall, ENTRY, at)).toBe(true);
         expect(await store.listRegistrations()).toEqual([registration('wh_2', at.wall)]);
-        expect(await store.list('audit', { limit: 5 })).toMatchObject([ENTRY]);
+        expect((await store.list('audit', { limit: 5 })).items).toMatchObject([ENTRY]);
       }),
     );
 
@@ -36,7 +36,7 @@ export function describeRegistrations(open: OpenEngine): void {
         for (const until of [0, HOUR_MS]) {
           expect(await store.forgetRegistration('wh_1', now().wall + until, ENTRY, now())).toBe(false);
         }
-        expect(await store.list('audit', { limit: 5 })).toEqual([]);
+        expect((await store.list('audit', { limit: 5 })).items).toEqual([]);
       }),
     );
 
@@ -102,7 +102,7 @@ export function describeRegistrations(open: OpenEngine): void {
         ]);
         // Whoever has read the tokens before does not save over them.
         expect(await store.readTokens('oauth')).toMatchObject({ sealed: 'c', version: 2 });
-        expect(await store.list('audit', { limit: 1 })).toMatchObject([rotation]);
+        expect((await store.list('audit', { limit: 1 })).items).toMatchObject([rotation]);
       }),
     );
 

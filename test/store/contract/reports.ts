@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { PAGE_LIMIT_MAX, type Paging, type Period, type RecordFilter } from '../../../src/store/reports.ts';
+import { type Filters, PAGE_LIMIT_MAX, type Paging, type Period } from '../../../src/store/reports.ts';
 import { IS_FULL } from '../../support/full.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, shownOf, TIMING } from '../scene.ts';
 
@@ -56,17 +56,17 @@ export function describeReports(open: OpenEngine): void {
         await fill(scene);
         const { store } = scene;
         const problems = await pages(
-          (paging) => store.list('problems', { open: true, ...paging }),
+          async (paging) => (await store.list('problems', { open: true, ...paging })).items,
           (row) => row.id,
         );
         expect(problems.flatMap((row) => row.record_id ?? [])).toEqual(NEWEST_FIRST.map((n) => `x${n}`));
         const audit = await pages(
-          (paging) => store.list('audit', paging),
+          async (paging) => (await store.list('audit', paging)).items,
           (row) => row.id,
         );
         expect(audit.map((row) => row.target)).toEqual(NEWEST_FIRST);
         const syncRuns = await pages(
-          (paging) => store.list('sync_runs', paging),
+          async (paging) => (await store.list('sync_runs', paging)).items,
           (row) => row.id,
         );
         expect(syncRuns.map((row) => row.id)).toEqual(
@@ -74,11 +74,14 @@ export function describeReports(open: OpenEngine): void {
         );
         expect(syncRuns).toHaveLength(5);
         const history = await pages(
-          async (paging) => (await store.recordHistory('policy', 'pol_1', paging)).items,
+          async (paging) =>
+            (await store.list('changes', { kind: 'policy', record_id: 'pol_1', ...paging })).items,
           (row) => row.seq,
         );
         expect(history.map((row) => row.after['name'])).toEqual(NEWEST_FIRST.map((n) => `Name ${n}`));
-        const { items: after } = await store.recordHistory('policy', 'pol_1', {
+        const { items: after } = await store.list('changes', {
+          kind: 'policy',
+          record_id: 'pol_1',
           limit: 2,
           after: String(history.at(-1)!.seq),
           oldestFirst: true,
@@ -95,9 +98,9 @@ export function describeReports(open: OpenEngine): void {
         const { store } = scene;
         type Read = (paging: Paging & Period) => Promise<object[]>;
         const lists: [key: string, time: string, read: Read][] = [
-          ['id', 'opened_at', (paging) => store.list('problems', paging)],
-          ['id', 'started_at', (paging) => store.list('sync_runs', paging)],
-          ['id', 'at', (paging) => store.list('audit', paging)],
+          ['id', 'opened_at', async (paging) => (await store.list('problems', paging)).items],
+          ['id', 'started_at', async (paging) => (await store.list('sync_runs', paging)).items],
+          ['id', 'at', async (paging) => (await store.list('audit', paging)).items],
         ];
         const instants = [
           undefined,
@@ -127,10 +130,16 @@ export function describeReports(open: OpenEngine): void {
         const start = scene.now().wall;
         await fill(scene);
         const { store } = scene;
-        const all = await store.listChanges(0, 100);
+        const all = (await store.list('changes', { oldestFirst: true, after: 0, limit: 100 })).items;
         for (const after of [-1, 0, 1, 2_000, 99_000]) {
           const instant = isoOf(start + after);
-          const found = await store.listChanges((await store.feed(instant)).after, 100);
+          const found = (
+            await store.list('changes', {
+              oldestFirst: true,
+              after: (await store.feed(instant)).after,
+              limit: 100,
+            })
+          ).items;
           expect(found).toEqual(all.filter(({ at }) => at >= instant));
         }
       }),
@@ -141,12 +150,12 @@ export function describeReports(open: OpenEngine): void {
       inScene(open, async (scene) => {
         await fill(scene);
         const rows = await pages(
-          async (paging) => (await scene.store.listRecords('vendor', {}, paging)).items,
+          async (paging) => (await scene.store.list('records', { kind: 'vendor', ...paging })).items,
           (row) => row.id,
         );
         expect(rows.map((row) => row.id)).toEqual(['ven_1', 'ven_2', 'ven_3', 'ven_4', 'ven_5']);
         expect(rows[0]).not.toHaveProperty('version');
-        expect((await scene.store.listRecords('policy', {}, { limit: 1 })).items[0]).toHaveProperty(
+        expect((await scene.store.list('records', { kind: 'policy', limit: 1 })).items[0]).toHaveProperty(
           'version',
           null,
         );
@@ -171,11 +180,13 @@ export function describeReports(open: OpenEngine): void {
           ['policy', 'pol_1', 'Name'],
           ['vendor', 'ven_1', 'Vendor 1'],
         ] as const) {
-          const { read_error, ...alone } = (await scene.store.showRecord(kind, id))!;
+          const { read_error, ...alone } = (await scene.store.show('records', { kind, id }))!;
           expect(read_error).toBeNull();
           expect(Object.keys(alone)).toEqual([...columns[kind], ...shared, ...last]);
           for (const filter of [{}, { search: id }, { search }]) {
-            expect((await scene.store.listRecords(kind, filter, { limit: 1 })).items).toStrictEqual([alone]);
+            expect((await scene.store.list('records', { kind, ...filter, limit: 1 })).items).toStrictEqual([
+              alone,
+            ]);
           }
         }
       }),
@@ -206,12 +217,16 @@ export function describeReports(open: OpenEngine): void {
       'of changes go on after any number, oldest first',
       inScene(open, async (scene) => {
         await fill(scene);
-        const all = await scene.store.listChanges(0, 500);
+        const all = (await scene.store.list('changes', { oldestFirst: true, after: 0, limit: 500 })).items;
         expect(all.map((change) => change.seq)).toEqual(
           all.map((change) => change.seq).sort((a, b) => a - b),
         );
-        expect(await scene.store.listChanges(all[3]!.seq, 2)).toEqual(all.slice(4, 6));
-        expect(await scene.store.listChanges(all.at(-1)!.seq, 2)).toEqual([]);
+        expect(
+          (await scene.store.list('changes', { oldestFirst: true, after: all[3]!.seq, limit: 2 })).items,
+        ).toEqual(all.slice(4, 6));
+        expect(
+          (await scene.store.list('changes', { oldestFirst: true, after: all.at(-1)!.seq, limit: 2 })).items,
+        ).toEqual([]);
       }),
     );
 
@@ -224,10 +239,12 @@ export function describeReports(open: OpenEngine): void {
           ids.map((id) => ({ id, data: { id } })),
         );
         const records = async (limit: number) =>
-          (await scene.store.listRecords('vendor', {}, { limit })).items;
+          (await scene.store.list('records', { kind: 'vendor', limit })).items;
         expect(await records(10_000)).toHaveLength(PAGE_LIMIT_MAX);
         expect(await records(0)).toHaveLength(1);
-        expect(await scene.store.listChanges(0, 10_000)).toHaveLength(PAGE_LIMIT_MAX);
+        expect(
+          (await scene.store.list('changes', { oldestFirst: true, after: 0, limit: 10_000 })).items,
+        ).toHaveLength(PAGE_LIMIT_MAX);
       }),
     );
 
@@ -262,24 +279,21 @@ export function describeReports(open: OpenEngine): void {
           return found;
         }
         const limit = PAGE_LIMIT_MAX;
-        const list = (filter: RecordFilter) =>
+        const list = (filter: Partial<Filters['records']>) =>
           idsByPage(
-            (after) => store.listRecords('vendor', filter, { limit, after }),
+            (after) => store.list('records', { kind: 'vendor', ...filter, limit, after }),
             ({ id }) => id,
           );
         expect(await list({})).toEqual(['v v0', 'v1 v2 v3 v4', 'v5 v6']);
         expect(await list({ status: 'active' })).toEqual(['v0 v1 v2', 'v3 v4', 'v5 v6']);
         expect(await list({ search: 'name' })).toEqual(['v0 v1 v2', 'v3 v4', 'v5 v6']);
-        const changes = (after = '0') =>
-          store.listChanges(Number(after), limit).then((items) => ({
-            items,
-            next: items.length > 0 ? String(items.at(-1)!.seq) : null,
-          }));
+        const changes = (after?: string) => store.list('changes', { oldestFirst: true, after, limit });
         // A change has what was before it and the whole record after it, too.
         expect(await idsByPage(changes, ({ record_id }) => record_id)).toEqual([
           ...['v0', 'v', 'v1 v', 'v2 v', 'v3 v', 'v4', 'v', 'v5 v', 'v6 v', ''],
         ]);
-        const history = (after: string | undefined) => store.recordHistory('vendor', 'v', { limit, after });
+        const history = (after: string | undefined) =>
+          store.list('changes', { kind: 'vendor', record_id: 'v', limit, after });
         const versions = await idsByPage(history, ({ after }) =>
           (after['data'] as { notes: string }).notes.slice(0, 1),
         );
@@ -296,15 +310,17 @@ export function describeReports(open: OpenEngine): void {
           scene.event({ id: 'c', kind: 'vendor', type: 'vendor.added', recordId: 'y' }),
           scene.event({ id: 'd', kind: 'vendor', type: 'vendor.odd', recordId: 'y', known: false }),
         );
-        const ids = async (filter: Parameters<typeof scene.store.listDeliveries>[0]) =>
-          (await scene.store.listDeliveries(filter, { limit: 10 })).items.map((row) => row.id).join('');
+        const ids = async (filter: Filters['deliveries']) =>
+          (await scene.store.list('deliveries', { ...filter, limit: 10 })).items
+            .map((row) => row.id)
+            .join('');
         expect(await ids({})).toBe('dcba');
         expect(await ids({ state: 'ignored' })).toBe('d');
         expect(await ids({ type: 'vendor.added' })).toBe('c');
         expect(await ids({ kind: 'vendor' })).toBe('dcb');
-        expect(await ids({ recordId: 'x' })).toBe('ba');
-        expect(await ids({ recordId: 'x', kind: 'vendor', state: 'pending' })).toBe('b');
-        expect(await ids({ recordId: 'nobody' })).toBe('');
+        expect(await ids({ record_id: 'x' })).toBe('ba');
+        expect(await ids({ record_id: 'x', kind: 'vendor', state: 'pending' })).toBe('b');
+        expect(await ids({ record_id: 'nobody' })).toBe('');
       }),
     );
 
@@ -334,7 +350,7 @@ export function describeReports(open: OpenEngine): void {
           'vendor',
           Object.entries(names).map(([id, name]) => ({ id, data: { id, name } })),
         );
-        const { items } = await scene.store.listRecords('vendor', { search }, { limit: 10 });
+        const { items } = await scene.store.list('records', { kind: 'vendor', search, limit: 10 });
         expect(items.map((row) => row.id)).toEqual(found);
       })();
     });
@@ -345,8 +361,8 @@ export function describeReports(open: OpenEngine): void {
         for (const id of ['a', 'b', 'c']) await scene.show('policy', id, { id });
         await scene.conclude('policy', { absent: ['b'] });
         await scene.accept(scene.event({ recordId: 'c' }));
-        const ids = async (filter: RecordFilter) =>
-          (await scene.store.listRecords('policy', filter, { limit: 10 })).items
+        const ids = async (filter: Partial<Filters['records']>) =>
+          (await scene.store.list('records', { kind: 'policy', ...filter, limit: 10 })).items
             .map((row) => row.id)
             .join('');
         expect(await ids({ unverified: true })).toBe('c');
@@ -369,7 +385,7 @@ export function describeReports(open: OpenEngine): void {
         ];
         await scene.store.settleAudit(first, 'ok');
         await scene.store.settleAudit(first, 'failed');
-        const rows = await scene.store.list('audit', { limit: 5 });
+        const rows = (await scene.store.list('audit', { limit: 5 })).items;
         expect(rows.map(({ id, action, outcome }) => [id, action, outcome])).toEqual([
           [second, 'resume', 'asked'],
           [first, 'pause', 'ok'],
@@ -380,11 +396,11 @@ export function describeReports(open: OpenEngine): void {
     it(
       'and single reports say null for what is not there',
       inScene(open, async (scene) => {
-        expect(await scene.store.showDelivery('x')).toBeNull();
-        expect(await scene.store.showRecord('policy', 'x')).toBeNull();
+        expect(await scene.store.show('deliveries', 'x')).toBeNull();
+        expect(await scene.store.show('records', { kind: 'policy', id: 'x' })).toBeNull();
         expect(await scene.store.show('sync_runs', 1)).toBeNull();
-        expect(await scene.store.showDelivery('rejection:1')).toBeNull();
-        expect(await scene.store.recordHistory('policy', 'x', { limit: 10 })).toEqual({
+        expect(await scene.store.show('deliveries', 'rejection:1')).toBeNull();
+        expect(await scene.store.list('changes', { kind: 'policy', record_id: 'x', limit: 10 })).toEqual({
           items: [],
           next: null,
         });

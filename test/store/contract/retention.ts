@@ -43,7 +43,7 @@ export function describeRetention(open: OpenEngine): void {
         const secondDay = await twoDays(scene);
         expect(await whole(scene, 'event_bodies', secondDay)).toBe(2);
         expect(await trimmedOnes(scene)).toEqual(['old_1', 'old_2']);
-        expect((await scene.store.showDelivery('old_1'))?.body).toBeNull();
+        expect((await scene.store.show('deliveries', 'old_1'))?.body).toBeNull();
         expect(await whole(scene, 'event_bodies', secondDay)).toBe(0);
       }),
     );
@@ -86,7 +86,7 @@ export function describeRetention(open: OpenEngine): void {
         expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
         await scene.accept(scene.event({ id: 'evt_newest', known: false, recordId: null, kind: null }));
         expect(await whole(scene, 'events', before)).toBe(1);
-        expect(await scene.store.showDelivery('evt_kept')).toBeNull();
+        expect(await scene.store.show('deliveries', 'evt_kept')).toBeNull();
         expect(await scene.accept(first)).toEqual([{ status: 'duplicate', conflicting: false }]);
         expect(await scene.accept(other)).toEqual([{ status: 'duplicate', conflicting: true }]);
         expect(await scene.openProblems()).toContain('conflicting_content policy pol_1');
@@ -188,7 +188,7 @@ export function describeRetention(open: OpenEngine): void {
         await scene.store.accept({ events: [event, event], unusable: [unusable] }, scene.now(), TIMING);
         scene.pass(DAY_MS);
         const addresses = async () => {
-          const { items } = await scene.store.listDeliveries({}, { limit: 5 });
+          const { items } = await scene.store.list('deliveries', { limit: 5 });
           return items.map((item) => [item.outcome, item.address]).sort();
         };
         expect(await addresses()).toEqual([
@@ -247,7 +247,7 @@ export function describeRetention(open: OpenEngine): void {
         // The next round begins behind that, and takes what it has left.
         expect(await whole(scene, 'changes', scene.now().wall, 1)).toBe(2);
         expect(await scene.changes()).toEqual([still, fourth]);
-        const asOf = await scene.store.listRecords('vendor', { at: fourth!.at }, { limit: 9 });
+        const asOf = await scene.store.list('records', { kind: 'vendor', at: fourth!.at, limit: 9 });
         expect(asOf.items.map(({ id, name }) => [id, name])).toEqual([
           ['still', 'x'],
           ['v1', 'd'],
@@ -263,7 +263,7 @@ export function describeRetention(open: OpenEngine): void {
         scene.pass(DAY_MS);
         await scene.store.audit({ ...entry, action: 'resume' }, scene.now());
         expect(await whole(scene, 'audit', scene.now().wall)).toBe(1);
-        const kept = await scene.store.list('audit', { limit: 5 });
+        const kept = (await scene.store.list('audit', { limit: 5 })).items;
         expect(kept.map(({ action, at }) => ({ action, at }))).toEqual([
           { action: 'resume', at: isoOf(scene.now().wall) },
         ]);

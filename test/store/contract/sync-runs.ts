@@ -106,7 +106,7 @@ export function describeSyncRuns(open: OpenEngine): void {
         await scene.store.interruptSyncRuns(scene.now());
         expect(await scene.store.show('sync_runs', id)).toMatchObject({ outcome: 'interrupted' });
         expect((await scene.store.show('sync_runs', id))?.finished_at).not.toBeNull();
-        const outcomes = (await scene.store.list('sync_runs', { limit: 10 })).map(
+        const outcomes = (await scene.store.list('sync_runs', { limit: 10 })).items.map(
           (fullSync) => fullSync.outcome,
         );
         expect(outcomes).toEqual(['interrupted', 'complete']);

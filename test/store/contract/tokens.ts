@@ -48,7 +48,7 @@ export function describeTokens(open: OpenEngine): void {
         expect(await store.saveTokens(NAME, 'sealed 2', 1, entry, now())).toBe(true);
         expect(await store.saveTokens(NAME, 'too late', 1, entry, now())).toBe(false);
         expect(await store.readTokens(NAME)).toEqual({ version: 2, sealed: 'sealed 2', refusal: null });
-        const audit = await store.list('audit', { limit: 10 });
+        const audit = (await store.list('audit', { limit: 10 })).items;
         expect(audit.map(({ action }) => action)).toEqual(['token_refresh', 'token_grant']);
       });
     });
@@ -62,7 +62,7 @@ export function describeTokens(open: OpenEngine): void {
         expect((await store.readTokens(NAME))?.refusal).toBe('invalid_grant');
         await store.saveTokens(NAME, 'sealed 2', null, ENTRY, now());
         expect((await store.readTokens(NAME))?.refusal).toBeNull();
-        const outcomes = (await store.list('audit', { limit: 10 })).map(({ outcome }) => outcome);
+        const outcomes = (await store.list('audit', { limit: 10 })).items.map(({ outcome }) => outcome);
         expect(outcomes).toEqual(['ok', 'invalid_grant', 'ok']);
       });
     });
@@ -77,7 +77,7 @@ export function describeTokens(open: OpenEngine): void {
         { ...common, reason: 'bad_signature', body: Buffer.from([0, 255, 10]), times: 1 },
         { ...common, reason: 'missing_header', header: null, t: null, body: null, address: null, times: 7 },
       ]);
-      const first = await scene.store.showDelivery('rejection:1');
+      const first = await scene.store.show('deliveries', 'rejection:1');
       const { bodySha256: body_sha256, wall: _, ...shown } = common;
       expect(first).toMatchObject({
         ...shown,
@@ -86,7 +86,7 @@ export function describeTokens(open: OpenEngine): void {
         received_at: new Date(wall).toISOString(),
       });
       expect([...Buffer.from(first!.body_base64!, 'base64')]).toEqual([0, 255, 10]);
-      expect(await scene.store.showDelivery('rejection:2')).toMatchObject({
+      expect(await scene.store.show('deliveries', 'rejection:2')).toMatchObject({
         header: null,
         address: null,
         body: null,
@@ -94,7 +94,7 @@ export function describeTokens(open: OpenEngine): void {
         t: null,
       });
       expect((await shownOf(scene.store, 'rejected')).map(({ deliveries }) => deliveries)).toEqual([7, 1]);
-      expect(await scene.store.showDelivery('rejection:3')).toBeNull();
+      expect(await scene.store.show('deliveries', 'rejection:3')).toBeNull();
       await scene.close();
     });
   });

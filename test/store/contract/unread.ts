@@ -140,7 +140,7 @@ export function describeUnread(open: OpenEngine): void {
         await scene.store.learnPointer(proven, scene.now());
         const data = { ref: 'v', riskAssessmentId: 'ra_9' };
         await unread(scene, 'b', { kind: 'vendor', data, type: 'vendor.merged' });
-        expect(await scene.store.showDelivery('b')).toMatchObject({ state: 'ignored', record_id: 'v' });
+        expect(await scene.store.show('deliveries', 'b')).toMatchObject({ state: 'ignored', record_id: 'v' });
         expect(await knownAssessments(scene)).toEqual(['ra_9']);
       }),
     );
@@ -149,11 +149,14 @@ export function describeUnread(open: OpenEngine): void {
       'of an unknown type is not ignored: nothing would say that it was not understood',
       inScene(open, async (scene) => {
         await unread(scene, 'a', { type: 'risk.closed' });
-        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'failed', record_id: null });
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'failed', record_id: null });
         expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
         const tried = await scene.store.retryEvent('a', withRef(scene), scene.now());
         expect(tried).toEqual({ outcome: 'processed', kind: 'risk_assessment', recordId: 'ra_1' });
-        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'ignored', record_id: 'ra_1' });
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({
+          state: 'ignored',
+          record_id: 'ra_1',
+        });
         expect((await scene.store.summary()).events).toEqual({ failed: 0, pending: 0 });
         expect(await scene.openProblems()).toEqual([]);
         scene.pass(SETTLE_MS);
@@ -170,7 +173,7 @@ export function describeUnread(open: OpenEngine): void {
           outcome: 'failed',
           error: expect.stringContaining('no id of a risk_assessment'),
         });
-        expect(await scene.store.showDelivery('a')).toMatchObject({ state: 'failed', attempts: 2 });
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'failed', attempts: 2 });
         expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
       }),
     );
@@ -189,7 +192,7 @@ export function describeUnread(open: OpenEngine): void {
           last_event_id: 'a',
           unverified_since: isoOf(scene.now().wall),
         });
-        expect(await scene.store.showDelivery('a')).toMatchObject({
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({
           state: 'processed',
           record_id: 'ra_1',
           reason: null,
@@ -217,7 +220,10 @@ export function describeUnread(open: OpenEngine): void {
         expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toMatchObject({
           recordId: 'ra_1',
         });
-        expect(await scene.store.showDelivery('a')).toMatchObject({ record_id: 'ra_1', state: 'processed' });
+        expect(await scene.store.show('deliveries', 'a')).toMatchObject({
+          record_id: 'ra_1',
+          state: 'processed',
+        });
         expect(await scene.openProblems()).toEqual([]);
       }),
     );
@@ -259,8 +265,14 @@ export function describeUnread(open: OpenEngine): void {
         ]);
         await scene.accept(scene.event({ id: 'c', kind: 'vendor', recordId: 'ven_1' }));
         await unread(scene, 'b', { data: { assessment: { ref: 'ra_2' } } });
-        expect(await scene.store.showDelivery('c')).toMatchObject({ state: 'processed', record_id: 'ven_1' });
-        expect(await scene.store.showDelivery('b')).toMatchObject({ state: 'processed', record_id: 'ra_2' });
+        expect(await scene.store.show('deliveries', 'c')).toMatchObject({
+          state: 'processed',
+          record_id: 'ven_1',
+        });
+        expect(await scene.store.show('deliveries', 'b')).toMatchObject({
+          state: 'processed',
+          record_id: 'ra_2',
+        });
         const left = () => unknown(scene, { kind: 'risk_assessment', recordId: null });
         expect(await left()).toEqual(['a: ra_1']);
         expect(await scene.store.retryEvent('a', scene.rules(), scene.now())).toMatchObject({
@@ -283,7 +295,7 @@ export function describeUnread(open: OpenEngine): void {
         const take = async (id: string, rules = scene.rules()) => {
           await scene.accept(scene.event({ id, kind: 'risk_assessment', recordId: 'row_17', data }));
           await scene.work(rules);
-          return (await scene.store.showDelivery(id))?.record_id;
+          return (await scene.store.show('deliveries', id))?.record_id;
         };
         await learn(false);
         expect(await take('a')).toBe('row_17');
@@ -325,7 +337,7 @@ export function describeUnread(open: OpenEngine): void {
         const { seq } = (await scene.store.unknownEvents(null, { limit: 2 }, scene.rules().pointers))[1]!;
         expect(await unknown(scene, null, { before: seq })).toEqual(['v: null', 'a: null']);
         const errorOf = async () =>
-          (await scene.store.list('problems', { open: true, limit: 9 })).find(
+          (await scene.store.list('problems', { open: true, limit: 9 })).items.find(
             ({ kind, record_id }) => kind === 'risk_assessment' && record_id === null,
           )?.error;
         expect(await errorOf()).toMatch(/^event b: .*nothing else in it looks like one$/);
@@ -394,7 +406,7 @@ export function describeUnread(open: OpenEngine): void {
         const problem = { reason: 'unknown_record', kind: 'risk_assessment', recordId: 'row_17' } as const;
         const openOne = async () => {
           await scene.store.openProblem(problem, null, scene.now());
-          return (await scene.store.list('problems', { limit: 1 }))[0]!.id;
+          return (await scene.store.list('problems', { limit: 1 })).items[0]!.id;
         };
         const unverified = async () =>
           (await scene.store.summary()).kinds.find(({ kind }) => kind === 'risk_assessment')?.unverified;
@@ -457,7 +469,7 @@ export function describeUnread(open: OpenEngine): void {
         expect(await retry('ra_1', scene.rules())).toEqual({ outcome: 'other_state', state: 'processed' });
 
         expect(await retry('ra_1')).toMatchObject({ outcome: 'processed', recordId: 'ra_1' });
-        expect(await scene.store.showDelivery('ra_1')).toMatchObject({
+        expect(await scene.store.show('deliveries', 'ra_1')).toMatchObject({
           state: 'processed',
           record_id: 'ra_1',
         });
@@ -465,7 +477,10 @@ export function describeUnread(open: OpenEngine): void {
         expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment row_17']);
         await retry('ra_2');
         expect(await retry('odd')).toMatchObject({ outcome: 'processed', recordId: 'ra_3' });
-        expect(await scene.store.showDelivery('odd')).toMatchObject({ state: 'ignored', record_id: 'ra_3' });
+        expect(await scene.store.show('deliveries', 'odd')).toMatchObject({
+          state: 'ignored',
+          record_id: 'ra_3',
+        });
         expect(await scene.openProblems()).toEqual([]);
         // Somebody was still reading it.
         expect(await outcomeOf(scene)).toBe('known');
