@@ -93,7 +93,7 @@ function wrongWithRow(row: unknown): string | null {
 }
 
 /** Fields of an answer that are not part of its content. */
-const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging', 'page'];
+const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging', 'page', 'pageInfo'];
 /** Names are compared without their case, and without what stands between their words. */
 export const plainName = (name: string): string => name.toLowerCase().replace(/[^a-z\d]/g, '');
 
@@ -102,24 +102,40 @@ const NEXT_NAMES = [
   ...['next', 'nextcursor', 'nextpage', 'nextlink', 'nexturl', 'nextpagetoken', 'nexttoken', 'cursor'],
   ...['hasmore', 'hasnext', 'hasnextpage', 'truncated', 'istruncated'],
 ];
+/** Fields that say so by `false`. */
+const LAST_NAMES = [
+  'last',
+  'islast',
+  'islastpage',
+  'done',
+  'isdone',
+  'complete',
+  'iscomplete',
+  'exhaustivenbhits',
+];
 
 function nextIn(body: JsonObject, headers: Headers): Pick<List, 'next' | 'saysMore'> {
   for (const [prefix, place] of placesIn(body)) {
-    const says = (field: string) => NEXT_NAMES.includes(plainName(field)) && Boolean(place[field]);
+    const says = (field: string) =>
+      place[field] === false
+        ? LAST_NAMES.includes(plainName(field))
+        : NEXT_NAMES.includes(plainName(field)) && Boolean(place[field]);
     const field = Object.keys(place).find(says);
     if (field === undefined) continue;
-    return { next: prefix + field, ...(place[field] === true ? { saysMore: true } : {}) };
+    return { next: prefix + field, ...(typeof place[field] === 'boolean' ? { saysMore: true } : {}) };
   }
   const isLinked = /;\s*rel="?next"?\s*(?:[;,]|$)/i.test(headers.get('link') ?? '');
   return { next: isLinked ? 'Link' : null };
 }
 
 /** The answer's own fields, and those of the objects in it that are about the list. */
-const placesIn = (body: JsonObject): [prefix: string, fields: JsonObject][] =>
-  [
-    ['', body] as [string, unknown],
-    ...BESIDE_DATA.map((name): [string, unknown] => [`${name}.`, body[name]]),
-  ].filter((place): place is [string, JsonObject] => isObject(place[1]));
+function placesIn(body: JsonObject, prefix = ''): [prefix: string, fields: JsonObject][] {
+  const inner = BESIDE_DATA.flatMap((name) => {
+    const fields = body[name];
+    return isObject(fields) ? placesIn(fields, `${prefix}${name}.`) : [];
+  });
+  return [[prefix, body], ...inner];
+}
 
 /**
  * The single object of an answer: `data`, or the body itself, each either as it is or wrapped in a field named in `wrappers`. An
@@ -233,7 +249,18 @@ function rowsOf(body: unknown, idOf: IdOf): unknown[] {
 }
 
 /** Names of a list's total, where it is not `meta.total`. */
-const TOTAL_NAMES = ['total', 'totalcount', 'totalitems', 'totalrecords', 'totalelements', 'totalresults'];
+const TOTAL_NAMES = [
+  ...['total', 'totalcount', 'totalitems', 'totalrecords', 'totalelements', 'totalresults', 'totalrows'],
+  ...['totalhits', 'recordstotal', 'recordcount'],
+];
+const TOTAL_HEADERS = ['x-total-count', 'x-total', 'total-count', 'x-wp-total', 'x-pagination-total-count'];
+
+/** Also `Content-Range: items 0-9/25`, and the JSON of `X-Pagination`. */
+function totalsOf(headers: Headers): unknown[] {
+  const range = /\/(\d+)\s*$/.exec(headers.get('content-range') ?? '');
+  const pagination = /"total_?(?:count|items)?"\s*:\s*(\d+)/i.exec(headers.get('x-pagination') ?? '');
+  return [...TOTAL_HEADERS.map((name) => headers.get(name)), range?.[1], pagination?.[1]];
+}
 
 function metaOf(body: JsonObject, headers = new Headers()): Meta {
   const meta = isObject(body['meta']) ? body['meta'] : {};
@@ -244,12 +271,13 @@ function metaOf(body: JsonObject, headers = new Headers()): Meta {
   const totals = placesIn(body).flatMap(([, fields]) =>
     Object.keys(fields).flatMap((name) => (TOTAL_NAMES.includes(plainName(name)) ? fields[name] : [])),
   );
-  const total = [...totals, headers.get('x-total-count')].map(countIn).find((count) => count !== null);
+  const total = [...totals, ...totalsOf(headers)].map(countIn).find((count) => count !== null);
   return { ...(total === undefined ? {} : { total }), ...Object.fromEntries(counts) };
 }
 
-/** Some services write numbers as text. Null: no whole number from 0 on. */
+/** Some services write numbers as text, or an exact one as search engines do. Null: no whole number from 0 on. */
 function countIn(value: unknown): number | null {
+  if (isObject(value)) return value['relation'] === 'eq' ? countIn(value['value']) : null;
   const count = typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
   return Number.isSafeInteger(count) && (count as number) >= 0 ? (count as number) : null;
 }

@@ -139,20 +139,20 @@ interface Report {
   fields: JsonObject;
 }
 
-/** Fields that say of the rest that it is not what was asked for. Names as `plainName` writes them. */
-const OUTCOMES = ['success', 'issuccess', 'successful', 'succeeded', 'ok'];
-const STATUSES = ['status', 'statuscode', 'httpstatus', 'code'];
-const FAILED_WORDS = ['error', 'fail', 'failed', 'failure'];
-const UNFINISHED_WORDS = ['pending', 'processing', 'queued', 'running', 'in_progress', 'accepted'];
-const PARTS = [
-  'partial',
-  'ispartial',
-  'partialresults',
-  'incomplete',
-  'incompleteresults',
-  'haserrors',
-  'timedout',
-];
+/** Fields that say of the rest that it is not what was asked for. Patterns of names as `plainName` writes them. */
+const OUTCOMES = /^(is)?(ok|success|successful|succeeded)$/;
+const STATUSES = /^(http|api|response|return|result)?(status|state|result|outcome|ack|code)(code)?$/;
+/** Under any name of its own: `userErrors`, `errcode`, `faultstring`, `errorCount`. */
+const ERRORS =
+  /(?:error|exception|failure|(?<!de)fault|^err)s?(?:codes?|no|num(?:ber)?|msg|messages?|strings?|text|types?|details?|desc(?:ription)?|reasons?|info|count)?$/;
+const FAILED_WORDS =
+  /^(err|errors?|fail|failed|failure|denied|forbidden|unauthorized|unavailable|maintenance)$/;
+const UNFINISHED_WORDS = /^(pending|processing|queued|running|in_progress|accepted)$/;
+/** That all is well, in a field for what is not. Codes of success are 0, 1, 200, and these with zeros. */
+const FINE = /^([a-z]?0+|ok(ay)?|success(ful)?|succeeded|none|no[ _]?errors?|false)$/i;
+const FINE_CODES = /^([12]0*|20[0-6])$/;
+const PARTS =
+  /^(is|has)?(partial|incomplete|timedout|degraded|unreachable|unavailable|failed)(results?|data|success|shards?|count)?$/;
 
 /**
  * What an answer says of itself at its top level, in `meta`, or in another object beside `data`; null: nothing, or that all is well. Of a
@@ -172,23 +172,43 @@ export function reportIn(body: unknown, isRecord: Expectation<unknown>['isRecord
   return reports.find(({ kind }) => kind === 'failed') ?? reports[0] ?? null;
 }
 
-const reportsIn = (fields: JsonObject, place: string, data: unknown): Report[] =>
-  Object.entries(fields).flatMap(([name, value]) => {
-    const kind = kindOfField(plainName(name), value, hasContent(data));
+function reportsIn(fields: JsonObject, place: string, data: unknown): Report[] {
+  const hasRows = holdsContent(data);
+  return Object.entries(fields).flatMap(([name, value]) => {
+    const kind = kindOfField(plainName(name), value, hasRows) ?? (hasRows ? null : codeOf(name, fields));
     return kind === null ? [] : [{ kind, field: place + name, fields }];
   });
+}
+
+/** Whether there is anything in `data`, or in what it holds: `{ items: [] }` is as empty as `[]`. */
+const holdsContent = (data: unknown): boolean =>
+  isObject(data) ? Object.values(data).some(hasContent) : hasContent(data);
 
 function kindOfField(name: string, value: unknown, isBesideData: boolean): Report['kind'] | null {
-  if (ERROR_NAMES.includes(name) && hasContent(value)) return isBesideData ? 'partial' : 'failed';
-  if (OUTCOMES.includes(name) && /^(false|0)$/i.test(String(value))) return 'failed';
-  if (STATUSES.includes(name)) {
-    const isFailure = isErrorStatus(value) || FAILED_WORDS.includes(String(value).toLowerCase());
-    const isUnfinished = !isBesideData && UNFINISHED_WORDS.includes(String(value).toLowerCase());
-    return isFailure || isUnfinished ? 'failed' : null;
+  const word = String(value).toLowerCase();
+  const isFlag = /^(is|has)/.test(name);
+  const isSaid = isFlag ? /^(true|1)$/.test(word) : hasContent(value) && !isFine(name, value);
+  if (ERRORS.test(name) && isSaid) return isBesideData ? 'partial' : 'failed';
+  if (OUTCOMES.test(name) && /^(false|0)$/.test(word)) return 'failed';
+  if (STATUSES.test(name)) {
+    if (isObject(value)) return isErrorStatus(value['code'] ?? value['status']) ? 'failed' : null;
+    if (word.startsWith('partial')) return 'partial';
+    const isFailure = isErrorStatus(value) || FAILED_WORDS.test(word);
+    return isFailure || (!isBesideData && UNFINISHED_WORDS.test(word)) ? 'failed' : null;
   }
-  // Parts of the service that did not answer, by their number.
-  const isPart = PARTS.includes(name) ? String(value) === 'true' : name === 'failed' && Number(value) > 0;
-  return isPart ? 'partial' : null;
+  // Also parts of the service that did not answer, by their names or their number.
+  return PARTS.test(name) && isSaid ? 'partial' : null;
+}
+
+const isFine = (name: string, value: unknown): boolean =>
+  typeof value !== 'object' &&
+  (FINE.test(String(value)) || (name.endsWith('code') && FINE_CODES.test(String(value))));
+
+/** A code of its own, beside a message and no rows, that is none of success. */
+function codeOf(name: string, fields: JsonObject): Report['kind'] | null {
+  if (plainName(name) !== 'code' || !hasContent(fields[name])) return null;
+  const message = fields['message'] ?? fields['msg'];
+  return message === undefined || isFine('code', fields[name]) || isFine('', message) ? null : 'failed';
 }
 
 /** An object under a name that no record has for a field of its own. */

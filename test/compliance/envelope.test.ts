@@ -32,6 +32,9 @@ describe('a list', () => {
     ['a total that is null', { data: rows, meta: { total: null } }, {}],
     ['a total beside data', { data: rows, total: 9 }, { total: 9 }],
     ['a total under another name', { data: rows, pagination: { total_count: '9' } }, { total: 9 }],
+    ['a total in an object of meta', { data: rows, meta: { pagination: { total: 9 } } }, { total: 9 }],
+    ['an exact total', { data: rows, meta: { total: { value: 9, relation: 'eq' } } }, { total: 9 }],
+    ['a total that is only a bound', { data: rows, meta: { total: { value: 9, relation: 'gte' } } }, {}],
     ['totals that differ', { data: rows, total: 2, meta: { total: 9 } }, { total: 9 }],
   ])('is found as %s', (_form, body, meta) => {
     expect(listIn(body, WRAPPERS.policy, idOf('policy'))).toMatchObject({ objects: rows, meta });
@@ -52,6 +55,9 @@ describe('a list', () => {
     ['pagination.hasMore', { pagination: { hasMore: true } }],
     ['nextPageToken', { nextPageToken: 'abc' }],
     ['meta.is_truncated', { meta: { is_truncated: true } }],
+    ['meta.pageInfo.hasNextPage', { meta: { pageInfo: { hasNextPage: true } } }],
+    ['isLast', { isLast: false }],
+    [null, { isLast: true, done: true, last: 9 }],
   ])('goes on by %s with %j beside it', (next, beside) => {
     expect(listIn({ data: rows, ...beside }, WRAPPERS.policy, idOf('policy')).next).toBe(next);
   });
@@ -59,7 +65,14 @@ describe('a list', () => {
   test('may have its total and its next page in headers', () => {
     const read = (headers: Record<string, string>) =>
       listIn({ data: rows }, WRAPPERS.policy, idOf('policy'), { headers: new Headers(headers) });
-    expect(read({ 'x-total-count': '9' }).meta).toEqual({ total: 9 });
+    for (const headers of [
+      { 'x-total-count': '9' },
+      { 'x-wp-total': '9' },
+      { 'content-range': 'items 0-1/9' },
+      { 'x-pagination': '{"TotalCount":9,"PageSize":100}' },
+    ])
+      expect(read(headers as Record<string, string>).meta).toEqual({ total: 9 });
+    expect(read({ 'content-range': 'items 0-1/*' }).meta).toEqual({});
     expect(read({ link: '</p?c=a>; rel="first", </p?c=b>; rel="next"' }).next).toBe('Link');
     expect(read({ link: '</p?c=a>; rel="prev"' }).next).toBe(null);
   });
