@@ -106,7 +106,7 @@ export function createFullSyncer(
    * Brings a whole kind into sync. `listed`: the list, or what a person has named, holds all records that there are. Rejects only when the
    * store fails.
    */
-  async function fullSync(kind: Kind, reason: string, listed: boolean): Promise<FullSyncResult> {
+  async function fullSync(kind: Kind, reason: string, listed: boolean) {
     const startedAt = clock.steady();
     const { id, ...begun } = await store.startSyncRun(kind, reason, momentOf(clock));
     const counts = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
@@ -133,19 +133,17 @@ export function createFullSyncer(
     } finally {
       running.delete(kind);
     }
-    const progress = run.shown;
+    const { shown: progress, number, agedMs } = run;
     const differences = run.differences.report();
     const hasDifferences = differences.new + differences.deleted_upstream + differences.different > 0;
-    const { number, agedMs } = run;
     const found = { progress, differences: { ...differences }, hasDifferences, number, agedMs };
     if (agedMs > timing.settleMs) {
       const problem = { reason: 'unreadable_answer', kind, recordId: null } as const;
       await store.openProblem(problem, agedText(agedMs), momentOf(clock));
     }
     const outcome = await store.finishSyncRun(id, { ...ending, ...found, listed }, momentOf(clock));
-    const durationMs = clock.steady() - startedAt;
-    const result = { kind, id, reason, progress, differences, durationMs, ...ending, outcome };
-    options.onFullSync(result);
+    const result = { kind, id, reason, progress, differences, ...ending, outcome };
+    options.onFullSync({ ...result, durationMs: clock.steady() - startedAt });
     return result;
   }
 
@@ -373,9 +371,8 @@ export function createFullSyncer(
     proof: { absent: readonly string[]; number: number; beganAt: number } | null,
     unannounced: readonly string[] | null = null,
   ): Promise<void> {
-    const syncRunId = run.shown.id;
     const { guardPercent } = options;
-    const context = { cause: causeOf(syncRunId), unannounced, guardPercent, timing };
+    const context = { cause: causeOf(run.shown.id), unannounced, guardPercent, timing };
     const conclusion = await store.concludeDeletions(kind, proof, context, momentOf(clock));
     options.onConcluded(kind, conclusion, context.cause);
     run.shown.deleted += conclusion.deleted.length;

@@ -1,11 +1,5 @@
 import type { Lane } from '../compliance/budget.ts';
-import {
-  type CallOptions,
-  COLLECTIONS,
-  type ComplianceClient,
-  type RecordAnswer,
-  recordPath,
-} from '../compliance/client.ts';
+import { COLLECTIONS, type RecordAnswer, recordPath } from '../compliance/client.ts';
 import {
   isNotTaken,
   isOwnFailure,
@@ -35,56 +29,40 @@ const isAboutMadeUpId = (error: UpstreamError) =>
   isUnreadable(error) || error.kind === 'forbidden' || isOwnFailure(error);
 
 /** Asks for an id that nobody has made: what the service answers to it shows what its other answers mean. */
-export function createMadeUpId(
-  options: Pick<Context, 'clock' | 'signal'> & {
-    client: ComplianceClient;
-    store: Pick<RepairStore, 'openProblem'>;
-    /** Sends what `ask` does. `isAnswer`: errors that are no failure of the service. */
-    read: (
-      kind: FetchedKind,
-      id: string,
-      lane: Lane,
-      ask: (call: CallOptions & { onSend: () => Promise<void> }) => Promise<RecordAnswer>,
-      isAnswer?: (error: UpstreamError) => boolean,
-    ) => Promise<{ answer: RecordAnswer }>;
-    noteForbidden: (kind: Kind, error: UpstreamError, records: number) => Promise<void>;
-    onReadable?: (kind: Kind, how: 'absence') => Promise<void>;
-  },
-) {
-  const { client, store, read, noteForbidden, onReadable, clock, signal } = options;
-  /** Checks with the made-up id that wait for the budget. All answers that come before one is sent share it. */
-  const unsentChecks = new Map<string, Promise<boolean>>();
-
+export function createMadeUpId({
+  store,
+  ask,
+  noteForbidden,
+  onReadable,
+  clock,
+  signal,
+}: Pick<Context, 'clock' | 'signal'> & {
+  store: Pick<RepairStore, 'openProblem'>;
+  /** `isAnswer`: errors that are no failure of the service. */
+  ask: (
+    kind: FetchedKind,
+    id: string,
+    lane: Lane,
+    isAnswer?: (error: UpstreamError) => boolean,
+  ) => Promise<{ answer: RecordAnswer }>;
+  noteForbidden: (kind: Kind, error: UpstreamError, records: number) => Promise<void>;
+  onReadable?: (kind: Kind, how: 'absence') => Promise<void>;
+}) {
   /**
    * For an answer without an id. Throws if the service answers an id that nobody has made with a record too: then all ids get the
    * same, such as a notice of maintenance, and it is about no record.
    */
   async function checkTellsApart(kind: FetchedKind, id: string, lane: Lane): Promise<void> {
-    const key = `${kind} ${lane}`;
-    const check = unsentChecks.get(key) ?? tellsApart(kind, lane, key);
-    unsentChecks.set(key, check);
-    if (await check) return;
+    try {
+      if ((await ask(kind, MADE_UP_ID, lane, isAboutMadeUpId)).answer.outcome === 'missing') return;
+    } catch (error) {
+      if (error instanceof UpstreamError && isAboutMadeUpId(error)) return;
+      throw error;
+    }
     throw new UpstreamError(
       'malformed',
       `GET ${recordPath(kind, id)}: the answer has no id, and an id that nobody has made is answered with a record too`,
     );
-  }
-
-  async function tellsApart(kind: FetchedKind, lane: Lane, key: string): Promise<boolean> {
-    const ask: Parameters<typeof read>[3] = (call) => {
-      const onSend = async () => {
-        unsentChecks.delete(key);
-        await call.onSend();
-      };
-      return client.getRecord(kind, MADE_UP_ID, { ...call, onSend });
-    };
-    try {
-      return (await read(kind, MADE_UP_ID, lane, ask, isAboutMadeUpId)).answer.outcome === 'missing';
-    } catch (error) {
-      if (error instanceof UpstreamError && isAboutMadeUpId(error)) return true;
-      unsentChecks.delete(key);
-      throw error;
-    }
   }
 
   /**
@@ -95,9 +73,7 @@ export function createMadeUpId(
   async function probe(kind: 'risk_assessment', lane: Lane, known: number): Promise<void> {
     let text = `${COLLECTIONS[kind]}/${MADE_UP_ID}, an id that nobody has made, is answered `;
     try {
-      const { answer } = await read(kind, MADE_UP_ID, lane, (call) =>
-        client.getRecord(kind, MADE_UP_ID, call),
-      );
+      const { answer } = await ask(kind, MADE_UP_ID, lane);
       const isUnknown = answer.outcome === 'missing';
       if (isUnknown && !answer.isPage) return await onReadable?.(kind, 'absence');
       // Reads of the known records will show more.

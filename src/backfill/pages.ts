@@ -10,10 +10,8 @@ import {
   type AskForPage,
   explainBefore,
   explainRepeat,
-  findingText,
   isOffset,
   isWholeList,
-  type PagingFinding,
   type SeenPage,
 } from '../compliance/paging.ts';
 import {
@@ -262,9 +260,7 @@ function noteClashes(objects: readonly ReadObject[], seen: Seen, clashes: Map<st
   }
 }
 
-function misfit(finding: PagingFinding): MirrorError {
-  return new MirrorError('paging', `the paging does not fit: ${findingText(finding)}`);
-}
+const misfit = (why: string) => new MirrorError('paging', `the paging does not fit: ${why}`);
 
 /** Why a list that was read to its end is not the whole one; null: its total does not say so. */
 export function contradiction(total: number | null, distinctIds: number, deleted = 0): string | null {

@@ -13,6 +13,7 @@ import { firstPageOf } from '../compliance/paging.ts';
 import { type Backoff, backoffMs, type Moment, momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { ReadMoment, RepairStore } from '../store/store.ts';
+import { type AccessWatch, createAccess } from './access.ts';
 import { type Context, READ_BACKOFF, readMoment } from './context.ts';
 import { createMadeUpId } from './made-up-id.ts';
 
@@ -44,8 +45,6 @@ export interface UpstreamHealth {
   ok: boolean | null;
   lastOkWall: number | null;
   lastError: string | null;
-  /** The last request was not sent, because there is no usable token or key. */
-  lacksCredentials: boolean;
   consecutiveFailures: number;
   /** When the first of the requests without a useful answer was sent; null: the last request got one. */
   silentSince: Moment | null;
@@ -55,7 +54,6 @@ export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
   ok: null,
   lastOkWall: null,
   lastError: null,
-  lacksCredentials: false,
   consecutiveFailures: 0,
   silentSince: null,
 };
@@ -73,13 +71,8 @@ interface Seen<T> {
   read: ReadMoment;
 }
 
-export type Witness = Pick<ReadMoment, 'beganAt' | 'endedAt'>;
-
 /** For so long a number of the counter is taken for the present one. Far less than any read delay. */
 const RECENT_MS = 50;
-
-/** Only a few reads overlap, so one of the last few witnesses had ended before any given read began. */
-const WITNESSES_KEPT = 8;
 
 const isGarbled = ({ kind, cause }: UpstreamError) =>
   kind !== 'unexpected_status' && !(cause instanceof OtherRecordAnswered);
@@ -95,27 +88,15 @@ export function createUpstream(
     wasUnreachable?: boolean;
     /** The kind can be read with the present credentials: a record was `read`, or the `absence` of one was shown. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
-    /** A second 401 in a row, which concerns all kinds. `others`: those that could be read until now. */
-    onUnauthorized?: (others: readonly Kind[]) => void;
-    /** Credentials that were rejected more than once for a kind are accepted again. */
-    onAcceptedAgain?: () => void;
     /** `unreachableSince` may return something else now. */
     onReachability?: () => void;
-  },
+  } & AccessWatch,
 ) {
   const { client, store, clock, signal } = options;
   const now = () => momentOf(clock);
   const health = { ...NOTHING_KNOWN };
   if (options.wasUnreachable)
     health.silentSince = { wall: clock.wall(), steady: clock.steady() - UNREACHABLE_AFTER_MS };
-  const witnesses = new Map<Kind, Witness[]>();
-  /**
-   * What the last answer about each kind said about our credentials. Unset: an earlier process may have opened a problem. A set:
-   * records that were answered 403 since the last good answer; reads of others show whether this is about the credentials.
-   */
-  const standing = new Map<Kind, 'accepted' | 'rejected' | Set<string>>();
-  /** How often our credentials were rejected for a kind since they were accepted. One rejection may be chance. */
-  const rejections = new Map<Kind, number>();
   /** Addresses whose last answer was not useful. */
   const failing = new Set<string>();
   const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
@@ -134,7 +115,8 @@ export function createUpstream(
   /** How long the last answer with the list of a kind took. */
   const listTookMs = new Map<Kind, number>();
 
-  const madeUpId = createMadeUpId({ ...options, read, noteForbidden });
+  const access = createAccess(options);
+  const madeUpId = createMadeUpId({ ...options, ask: readRecord, noteForbidden: access.noteForbidden });
 
   interface Asked {
     /** The record's id; null: the kind's list. */
@@ -247,29 +229,12 @@ export function createUpstream(
 
   async function noteSuccess(kind: Kind): Promise<void> {
     health.ok = true;
-    health.lacksCredentials = false;
     health.lastOkWall = clock.wall();
     uselessInARow = 0;
     noteAnswer();
     health.consecutiveFailures = 0;
     waitNoMore();
-    const before = standing.get(kind);
-    if (before === 'accepted') return;
-    standing.set(kind, 'accepted');
-    if (before instanceof Set) return;
-    try {
-      await store.endProblem({ reason: 'credentials_rejected', kind, recordId: null }, now());
-      if (before === 'rejected') {
-        await auditCredentials(kind, 'accepted');
-        if (rejections.get(kind)! > 1) options.onAcceptedAgain?.();
-        rejections.delete(kind);
-      }
-    } catch (error) {
-      // The database could not commit: the next read tries again.
-      if (before === undefined) standing.delete(kind);
-      else standing.set(kind, before);
-      throw error;
-    }
+    await access.noteAccepted(kind);
   }
 
   function noteAnswer(): void {
@@ -293,22 +258,14 @@ export function createUpstream(
     { address, isNew }: Asked,
   ): Promise<void> {
     health.lastError = describeError(error);
-    const before = standing.get(kind) ?? 'rejected';
-    if (error.kind === 'forbidden' && address !== null && before !== 'rejected') {
-      const refused = before === 'accepted' ? new Set<string>() : before;
-      standing.set(kind, refused.add(address));
-      if (isNew) await auditCredentials(kind, String(error.status));
-      noteAnswer();
-      return;
-    }
+    const isOfRecord = error.kind === 'forbidden' && address !== null;
+    if (isOfRecord && (await access.noteRefusedRecord(kind, address, isNew ? error : null)))
+      return noteAnswer();
     uselessInARow += 1;
     if (uselessInARow >= PATIENCE_FAILURES) {
       const ms = backoffMs(OUTAGE_BACKOFF, uselessInARow - PATIENCE_FAILURES + 1, options.random());
       waitUntil = clock.steady() + ms;
     }
-    const isRefused = isRefusal(error);
-    // Without a status nothing was sent.
-    health.lacksCredentials = isRefused && error.status === null;
     if (isUnreadable(error) && !(error.kind === 'no_json' && address === null)) {
       // The service does answer. The problem about this answer is opened by the caller.
       noteAnswer();
@@ -317,41 +274,12 @@ export function createUpstream(
     }
     health.ok = false;
     health.consecutiveFailures += 1;
-    if (isRefused) {
+    if (isRefusal(error)) {
+      // Without a status nothing was sent.
       if (error.status !== null) noteAnswer();
-      await noteRejection(kind, error);
-      return;
+      return await access.noteRejected(kind, error);
     }
     noteSilence(sent);
-  }
-
-  /** `outcome`: what the API said about our credentials, or that none could be sent (`unusable`). */
-  async function auditCredentials(kind: Kind, outcome: string): Promise<void> {
-    const actor = outcome === 'unusable' ? 'service' : 'upstream';
-    await store.audit({ actor, action: 'credentials', outcome, target: kind }, now());
-  }
-
-  async function noteRejection(kind: Kind, error: UpstreamError): Promise<void> {
-    const before = standing.get(kind);
-    standing.set(kind, 'rejected');
-    const times = (rejections.get(kind) ?? 0) + 1;
-    rejections.set(kind, times);
-    if (times === 2 && error.kind === 'unauthorized') {
-      options.onUnauthorized?.([...standing].flatMap(([other, its]) => (its === 'accepted' ? [other] : [])));
-    }
-    await store.openProblem(
-      { reason: 'credentials_rejected', kind, recordId: null },
-      describeError(error),
-      now(),
-    );
-    const isNoted = before === 'rejected' || before instanceof Set;
-    if (!isNoted) await auditCredentials(kind, error.status === null ? 'unusable' : `${error.status}`);
-  }
-
-  /** Notes rejected credentials if `records` of the kind were answered 403 without a good answer among them. */
-  async function noteForbidden(kind: Kind, error: UpstreamError, records: number): Promise<void> {
-    const refused = standing.get(kind);
-    if (refused instanceof Set && refused.size >= records) await noteRejection(kind, error);
   }
 
   /**
@@ -402,13 +330,12 @@ export function createUpstream(
     }
   }
 
-  async function recordAt(
-    kind: FetchedKind,
-    id: string,
-    lane: Lane,
-    isAnswer?: IsAnswer,
-  ): Promise<Seen<RecordAnswer>> {
-    const seen = await read(kind, id, lane, (call) => client.getRecord(kind, id, call), isAnswer);
+  function readRecord(kind: FetchedKind, id: string, lane: Lane, isAnswer?: IsAnswer) {
+    return read<RecordAnswer>(kind, id, lane, (call) => client.getRecord(kind, id, call), isAnswer);
+  }
+
+  async function recordAt(...[kind, id, lane, isAnswer]: Parameters<typeof readRecord>) {
+    const seen = await readRecord(kind, id, lane, isAnswer);
     if (seen.answer.outcome === 'found') {
       if (seen.answer.isUnnamed) await madeUpId.checkTellsApart(kind, id, lane);
       await options.onReadable?.(kind, 'read');
@@ -459,18 +386,11 @@ export function createUpstream(
       error instanceof UpstreamError &&
       isUnreadable(error) &&
       !(error.kind === 'no_json' && health.silentSince !== null),
-    isRejected: (kind: Kind): boolean => standing.get(kind) === 'rejected',
-    noteForbidden,
+    isRejected: access.isRejected,
+    noteForbidden: access.noteForbidden,
     /** Ends the wait after failures, because a person asks. */
     tryNow: waitNoMore,
-    /** Notes that a read showed a live record of the mirror, so our credentials still see records. */
-    noteWitness(kind: Kind, { beganAt, endedAt }: Witness): void {
-      witnesses.set(kind, [{ beganAt, endedAt }, ...(witnesses.get(kind) ?? [])].slice(0, WITNESSES_KEPT));
-    },
-    /** When the latest witness that had ended by `before` began; null: there is none. */
-    witnessedAt(kind: Kind, before: number): number | null {
-      const ended = (witnesses.get(kind) ?? []).filter((witness) => witness.endedAt <= before);
-      return ended.length === 0 ? null : Math.max(...ended.map((witness) => witness.beganAt));
-    },
+    noteWitness: access.noteWitness,
+    witnessedAt: access.witnessedAt,
   };
 }

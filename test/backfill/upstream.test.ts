@@ -117,7 +117,6 @@ function reader({ listsAnswer = false, policiesFail = false } = {}) {
     isLookDue: () => upstream.isLookDue(6_000),
     unreachableSince: () => unreachableSince(upstream.health(), now),
     silentSince: () => upstream.health().silentSince?.wall ?? null,
-    lacksCredentials: () => upstream.health().lacksCredentials,
     audited,
     alsoAsked,
   };
@@ -287,15 +286,6 @@ it.each([403, 500])(
     expect(upstream.health()).toMatchObject({ ok: true, silentSince: null });
   },
 );
-
-it('records without ids that are read together share one request that shows whether the service tells ids apart', async () => {
-  const { state, read } = unnamedReader();
-  const ids = ['r1', 'r2', 'r3', 'r4'];
-  await Promise.all(ids.map(read));
-  expect(state.asked).toEqual([...ids, 'made up']);
-  await read();
-  expect(state.asked.slice(5)).toEqual(['r1', 'made up']);
-});
 
 it('a web page as the answer to an id that nobody has made is a fault only while no record is known, and a record always', async () => {
   const { state, opened, upstream } = unnamedReader();

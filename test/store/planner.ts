@@ -6,7 +6,7 @@ type Over = Partial<Omit<InHand, 'kinds'>> & { isRunning?: boolean };
 
 /** What a planner is told that is at nothing, and reads no lists. */
 export function workNow(store: Asks, now: Now, { isRunning = false, ...over }: Over = {}): Promise<Work[]> {
-  const of = { isRunning, isReadable: false, total: null, busy: [] };
+  const of = { isRunning, isReadable: false, total: 1_000, busy: [] };
   const kinds = { policy: of, risk_assessment: of, vendor: of };
   const hand = { timing: { settleMs: 1_000 }, pageSize: 100, slots: 10, isOneAsked: false, kinds };
   return store.nextWork(now, { ...hand, ...over });

@@ -78,7 +78,7 @@ async function workOf(
     : null;
   const later = sql`SELECT min(due_at) AS at FROM record_state WHERE kind = ${kind} AND due_at > ${steady}`;
   const putOff = sql`SELECT min(CASE WHEN ${settledAt} < ${latestAt} THEN ${settledAt} ELSE ${latestAt} END) AS at
-    FROM record_state WHERE ${isFree} AND due_at <= ${steady} AND ${isPutOff}`;
+    FROM record_state WHERE ${isFree} AND due_at BETWEEN ${DUE_ASKED + 1} AND ${steady} AND ${isPutOff}`;
   // Beside a record that is due, those that are put off need not be looked for: the end of its read is a time to look again.
   const next = due!.now > 0 ? later : sql`SELECT min(at) FROM (${later} UNION ALL ${putOff}) AS due`;
   const [proofs] = await from.query<{ awaiting: number; proven: number }>(
