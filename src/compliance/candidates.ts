@@ -1,12 +1,12 @@
 import { wholeNumber } from './json.ts';
 import type { Kind } from './kinds.ts';
-import { isAddressable, isUsableId, type JsonObject, recordIdOf } from './pointers.ts';
+import { isAddressable, isUsableId, type JsonObject, MAX_DEPTH, recordIdOf } from './pointers.ts';
 
 /** A value in a payload that may be the record's id. */
 export interface Candidate {
   path: string;
   id: string;
-  /** 0 for the likeliest candidate of the payload; the same for equally likely ones. */
+  /** The smaller the likelier, and the same for equally likely ones. */
   place: number;
 }
 
@@ -41,11 +41,15 @@ const FOREIGN_WORDS: ReadonlySet<string> = new Set(
  * has the kind's name. Only those that a pointer can name: not in a list, and no key with a dot, a comma or a space. Pure.
  */
 export function idCandidatesIn(document: JsonObject, kind: Kind): Candidate[] {
-  const likely = scalarsIn(document).flatMap((scalar) => {
-    const rank = rankOf(scalar.keys, kind);
-    return rank === null ? [] : [{ ...scalar, rank }];
-  });
-  return inOrder(likely).slice(0, MAX_CANDIDATES);
+  const known = new Set<string>();
+  return scalarsIn(document)
+    .flatMap(({ keys, ...scalar }) => {
+      const place = placeOf(keys, kind);
+      return place === null ? [] : [{ ...scalar, place }];
+    })
+    .sort((a, b) => a.place - b.place || (a.path < b.path ? -1 : 1))
+    .filter(({ id }) => !known.has(id) && known.add(id))
+    .slice(0, MAX_CANDIDATES);
 }
 
 /** For people: where in the document something looks like the record's id, apart from `others`. Pure. */
@@ -53,20 +57,6 @@ export function candidatesText(document: JsonObject, kind: Kind, others: readonl
   const found = idCandidatesIn(document, kind).filter(({ id }) => !others.includes(id));
   if (found.length === 0) return 'nothing else in it looks like one';
   return `what looks like one: ${found.map(({ path, id }) => `${path} = ${id}`).join(', ')}`;
-}
-
-function inOrder(found: (Scalar & { rank: readonly number[] })[]): Candidate[] {
-  found.sort((a, b) => compareRanks(a.rank, b.rank) || (a.path < b.path ? -1 : 1));
-  const byId = new Map<string, Candidate>();
-  let place = -1;
-  let before: readonly number[] | null = null;
-  for (const { path, id, rank } of found) {
-    if (byId.has(id)) continue;
-    if (before === null || compareRanks(before, rank) !== 0) place += 1;
-    before = rank;
-    byId.set(id, { path, id, place });
-  }
-  return [...byId.values()];
 }
 
 /** A value that a request could ask for, at a place that a pointer can name. */
@@ -89,23 +79,22 @@ function idOf(value: unknown): string | null {
   return isUsableId(value) && isAddressable(value) ? recordIdOf(value) : wholeNumber(value);
 }
 
-/** The position in ID_WORDS of the key's last word, singular or plural; -1: it is none of them. */
-const idWordOf = (path: readonly string[]): number =>
-  ID_WORDS.indexOf(singular(wordsOf(path.at(-1) ?? '').at(-1) ?? ''));
-
-/** How likely the path holds an id of the kind: smaller is likelier, and the first number that differs decides. Null: no id. */
-function rankOf(path: readonly string[], kind: Kind): readonly number[] | null {
-  const ends = idWordOf(path);
-  const named = OWN_WORDS[kind].indexOf(wordsOf(path.at(-1) ?? '').at(-1) ?? '');
-  if (ends < 0 && named < 0) return null;
+/** How likely the path holds an id of the kind: by whose it is, then by its depth, then by its last word. Null: no id. */
+function placeOf(path: readonly string[], kind: Kind): number | null {
+  const last = wordsOf(path.at(-1) ?? '').at(-1) ?? '';
+  // Singular or plural.
+  const ends = ID_WORDS.indexOf(singular(last));
+  if (ends < 0 && !OWN_WORDS[kind].includes(last)) return null;
   // The last word of the path that names a thing decides whose id it is.
   const whose = path
     .flatMap(wordsOf)
     .reverse()
     .find((word) => OWN_WORDS[kind].includes(word) || isForeign(word, kind));
-  if (whose !== undefined && !OWN_WORDS[kind].includes(whose)) return null;
   const owner = whose === undefined ? OWN_WORDS[kind].length : OWN_WORDS[kind].indexOf(whose);
-  return [owner, path.length, ends < 0 ? ID_WORDS.length : ends];
+  if (owner < 0) return null;
+  return (
+    (owner * (MAX_DEPTH + 1) + path.length) * (ID_WORDS.length + 1) + (ends < 0 ? ID_WORDS.length : ends)
+  );
 }
 
 function isForeign(word: string, kind: Kind): boolean {
@@ -123,12 +112,4 @@ function wordsOf(key: string): string[] {
     .toLowerCase()
     .split(/[^a-z0-9]+/)
     .filter((word) => word !== '');
-}
-
-function compareRanks(one: readonly number[], two: readonly number[]): number {
-  for (const [index, rank] of one.entries()) {
-    const difference = rank - (two[index] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return 0;
 }

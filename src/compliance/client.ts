@@ -89,17 +89,8 @@ export interface Credentials {
    * True: the request is worth another try. Absent: only an operator can renew them.
    */
   renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
-  /** What is known about them without a request. Absent: nothing. */
-  standing?(): Promise<CredentialStanding>;
-}
-
-export interface CredentialStanding {
-  /** When they expire, wall-clock milliseconds; null: there are none yet. */
-  expiresWall: number | null;
-  /** Why they cannot be used until a person acts; null: no such reason is known. */
-  refusal: string | null;
-  /** The scopes that were granted, or asked for if the answer did not say; null: unknown. */
-  scopes: readonly string[] | null;
+  /** Why they cannot be used until a person acts, as far as is known without a request; null: they may be. */
+  refusal?(): Promise<string | null>;
 }
 
 export interface ClientOptions {

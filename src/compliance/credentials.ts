@@ -12,10 +12,8 @@ import {
   isAboutGrant,
   isReadOnly,
   type Needs,
-  needsRenewal,
   openTokens,
   scopesFor,
-  scopesOf,
   sealTokens,
   type TokenEndpoint,
   type Tokens,
@@ -121,21 +119,20 @@ function tokenCredentials({ settings, clock, needs }: CredentialsOptions, source
       return true;
     },
 
-    async standing() {
+    async refusal() {
       try {
-        const tokens = await source.current();
-        const scopes = tokens === null ? null : scopesOf(tokens);
-        return { expiresWall: tokens?.expiresWall ?? null, refusal: null, scopes };
+        await source.current();
+        return null;
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
-        return { expiresWall: null, refusal: error.message, scopes: null };
+        return error.message;
       }
     },
   };
 }
 
 const isUsable = (tokens: Tokens, rejected: string | null, clock: Clock): boolean =>
-  !needsRenewal(tokens, clock.wall()) && tokens.accessToken !== rejected;
+  clock.wall() < tokens.renewWall && tokens.accessToken !== rejected;
 
 /** A service account's token, got with the client's secret. Not stored: a new one costs one request, and old ones stay valid. */
 function serviceAccount(options: CredentialsOptions, endpoint: TokenEndpoint): TokenSource {

@@ -123,7 +123,7 @@ export function judge<T>(
 }
 
 /** The kind of a status that is no success. `waitMs`: how long the answer asks us to wait. */
-function kindOf({ status, headers }: Answer, waitMs: number | null): UpstreamErrorKind {
+export function kindOf({ status, headers }: Answer, waitMs: number | null): UpstreamErrorKind {
   if (status === 401) return 'unauthorized';
   if (status === 429) return 'rate_limited';
   if (status === 403) return waitMs !== null || isSpent(headers) ? 'rate_limited' : 'forbidden';

@@ -4,7 +4,7 @@ import type { Clock } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { MalformedAnswer } from './envelope.ts';
 import { UpstreamError, type UpstreamErrorDetails, type UpstreamErrorKind } from './errors.ts';
-import { jsonIn, reportIn, waitIn } from './gate.ts';
+import { jsonIn, kindOf, reportIn, waitIn } from './gate.ts';
 import { isObject } from './pointers.ts';
 import { openSecret, sealSecret } from './secrets.ts';
 import { type Answer, ExchangeFailure, exchange, urlFor } from './transport.ts';
@@ -78,10 +78,6 @@ export function tokensIn(
   };
 }
 
-export function needsRenewal(tokens: Tokens, nowWall: number): boolean {
-  return nowWall >= tokens.renewWall;
-}
-
 export type Needs = 'read' | 'write';
 
 /** The scopes to ask consent for: the configured ones, and `write` for writing. */
@@ -89,14 +85,9 @@ export function scopesFor(configured: readonly string[], needs: Needs): string[]
   return [...new Set(needs === 'write' ? [...configured, 'write'] : configured)];
 }
 
-/** The scopes that were granted, or asked for if the answer did not say. */
-export function scopesOf(tokens: Pick<Tokens, 'askedScopes' | 'grantedScopes'>): readonly string[] {
-  return tokens.grantedScopes ?? tokens.askedScopes;
-}
-
 /** Whether the only scope is `read`. What other scopes allow, only the service knows. */
-export function isReadOnly(tokens: Tokens): boolean {
-  const scopes = scopesOf(tokens);
+export function isReadOnly({ askedScopes, grantedScopes }: Tokens): boolean {
+  const scopes = grantedScopes ?? askedScopes;
   return scopes.length > 0 && scopes.every((scope) => scope === 'read');
 }
 
@@ -240,9 +231,9 @@ function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
   const isSuccess = status >= 200 && status < 300;
   if (isSuccess && reportIn(answer, undefined) === null) return answer;
   const retryAfterMs = waitIn(reply, wallMs);
-  const isLimited = status === 429 || (status === 403 && retryAfterMs !== null);
-  if (isLimited || status >= 500)
-    throw failed(isLimited ? 'rate_limited' : 'server', `answered ${status}`, { status, retryAfterMs });
+  const kind = kindOf(reply, retryAfterMs);
+  if (kind === 'rate_limited' || kind === 'server')
+    throw failed(kind, `answered ${status}`, { status, retryAfterMs });
   const code = codeIn(answer);
   if (code !== null && PASSING_CODES.includes(code))
     throw failed('server', `answered ${status}: ${code}`, { status });

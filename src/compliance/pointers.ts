@@ -208,11 +208,7 @@ export const columnPaths = (
   pointers: IdPointers,
 ): readonly (readonly string[])[] => pathsOf(pointers).columns[kind][column];
 
-/** Fields that are no difference, as paths. */
-export const ignoredPaths = (kind: Kind, pointers: IdPointers): readonly (readonly string[])[] =>
-  pathsOf(pointers).ignored[kind];
-
-/** The same of each kind. */
+/** Of each kind the fields that are no difference, as paths. */
 export const ignoredFields = (pointers: IdPointers): Readonly<Record<Kind, readonly (readonly string[])[]>> =>
   pathsOf(pointers).ignored;
 
@@ -275,20 +271,18 @@ function takeApart(pointers: IdPointers): Paths {
   };
   const pathsOfKind = (kind: Kind, some: readonly FieldPath[]) =>
     some.filter((one) => one.kind === null || one.kind === kind).map(({ path }) => path);
-  const columns = (kind: Kind) => (column: Column) => {
-    const set = pathsOfKind(
-      kind,
-      fields.filter((one) => one.column === column),
-    );
+  const columnIn = (kind: Kind, column: Column) => {
+    const ofColumn = fields.filter((one) => one.column === column);
+    const set = pathsOfKind(kind, ofColumn);
     return split(set.length > 0 ? set : USUAL_FIELDS[column]);
-  };
-  const columnsOf = (kind: Kind) => {
-    const of = columns(kind);
-    return { name: of('name'), version: of('version'), status: of('status') };
   };
   return {
     own,
-    columns: forEachKind(columnsOf),
+    columns: forEachKind((kind) => ({
+      name: columnIn(kind, 'name'),
+      version: columnIn(kind, 'version'),
+      status: columnIn(kind, 'status'),
+    })),
     ignored: forEachKind((kind) => split(pathsOfKind(kind, ignored))),
     deleted: deleted.map((marker) => {
       const [path = '', value = null] = marker.split('=');

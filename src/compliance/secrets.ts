@@ -1,9 +1,8 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { MirrorError, UsageError } from '../platform/errors.ts';
+import { MirrorError } from '../platform/errors.ts';
 import type { SealedText } from '../store/store.ts';
 
 const CIPHER = 'aes-256-gcm';
-const KEY_BYTES = 32;
 /** GCM's own length. Random nonces of it are safe for about 2^32 secrets under one key. */
 const NONCE_BYTES = 12;
 /** Stated when opening, because Node would also accept tags of 4 bytes. */
@@ -18,7 +17,6 @@ export type SealedPlace = Pick<SealedText, 'table' | 'row'>;
  * registration's secret as another's. The result is `version:nonce:ciphertext+tag`, the latter two in base64url.
  */
 export function sealSecret(key: Uint8Array, plaintext: string, place: SealedPlace): string {
-  checkKey(key);
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
   cipher.setAAD(associatedData(place));
@@ -32,7 +30,6 @@ export function sealSecret(key: Uint8Array, plaintext: string, place: SealedPlac
  * another place. The message holds neither key nor secret.
  */
 export function openSecret(key: Uint8Array, sealed: string, place: SealedPlace): string {
-  checkKey(key);
   const [version, nonceText, sealedText, ...rest] = sealed.split(':');
   if (version !== VERSION || nonceText === undefined || sealedText === undefined || rest.length > 0) {
     throw unreadable(
@@ -58,14 +55,6 @@ export function openSecret(key: Uint8Array, sealed: string, place: SealedPlace):
 /** As JSON, so that different places never have the same text. */
 function associatedData({ table, row }: SealedPlace): Buffer {
   return Buffer.from(JSON.stringify(['compliance-mirror', VERSION, table, row]), 'utf8');
-}
-
-function checkKey(key: Uint8Array): void {
-  if (key.length === KEY_BYTES) return;
-  throw new UsageError(
-    `CREDENTIALS_KEY is ${key.length} bytes long, not ${KEY_BYTES}`,
-    'Make one with: openssl rand -base64 32',
-  );
 }
 
 const LOST_KEY =

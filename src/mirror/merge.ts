@@ -7,7 +7,7 @@ import {
   DEFAULT_ID_POINTERS,
   type IdPointers,
   idFieldsOf,
-  ignoredPaths,
+  ignoredFields,
   isObject,
   type JsonObject,
   recordContentIn,
@@ -55,7 +55,7 @@ export function withoutIgnored(
   after: JsonObject,
   pointers: IdPointers,
 ): JsonObject {
-  return ignoredPaths(kind, pointers).reduce((data, path) => withValueOf(before, data, path), after);
+  return ignoredFields(pointers)[kind].reduce((data, path) => withValueOf(before, data, path), after);
 }
 
 /** `to` with the value that `from` has at the path, as far as both have objects there. */

@@ -3,7 +3,6 @@ import { MalformedAnswer } from '../../src/compliance/envelope.ts';
 import {
   challengeOf,
   isReadOnly,
-  needsRenewal,
   readConsent,
   scopesFor,
   startConsent,
@@ -38,8 +37,6 @@ describe('reading a token answer', () => {
     const tokens = read({ access_token: 'a', ...fields });
     expect((tokens.expiresWall - NOW) / 1000).toBe(lifetimeSeconds);
     expect((tokens.renewWall - NOW) / 1000).toBe(renewAfterSeconds);
-    expect(needsRenewal(tokens, tokens.renewWall - 1)).toBe(false);
-    expect(needsRenewal(tokens, tokens.renewWall)).toBe(true);
   });
 
   it('keeps the refresh token in force when the answer brings no other', () => {

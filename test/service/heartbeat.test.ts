@@ -115,7 +115,7 @@ it('full syncs are requested once the credentials are no longer rejected, and on
           requested += 1;
         },
       },
-      credentials: { standing: async () => ({ refusal: refusals.shift() ?? null }) },
+      credentials: { refusal: async () => refusals.shift() ?? null },
     },
   });
   for (const count of [0, 0, 0, 1, 1]) {
