@@ -79,7 +79,8 @@ export function decideApply(
   const isMoved = isWaiting && changeFrom(before, seen.data) !== null;
   const again = isMoved ? null : earlyAgain(state, read, timing);
   if (again !== null) {
-    const readEndedAt = endedLast(state, read);
+    // As below: what a list leaves out may be the change, and its own address is asked next.
+    const readEndedAt = seen.lacks ? state.readEndedAt : endedLast(state, read);
     const there = { returned: true, missingSince: null, missingNumber: null, proven: false, attempts: 0 };
     const early: RecordState = { ...state, ...there, ...again, readEndedAt, refusals: 0 };
     return {

@@ -136,6 +136,21 @@ describe('a read of what an event was about', () => {
     });
   });
 
+  it('of a list, which leaves out the field that has changed, does not put off what its own address says', () => {
+    const listed = { number: 7, beganAt: 110, endedAt: 112, endedWall: 2_000, isOfList: true };
+    const { state: after } = decideApply('vendor', { id: 'p', name: 'Old' }, listed, thin(), TIMING);
+    expect(after.earlyAt).toBe(110);
+    const own = { number: 8, beganAt: 113, endedAt: 114, endedWall: 2_002 };
+    const decision = decideApply(
+      'vendor',
+      { ...OLD, status: 'done' },
+      own,
+      { ...thin(), state: after },
+      TIMING,
+    );
+    expect(decision).toMatchObject({ outcome: 'updated', confirmed: true, state: { unverifiedSince: null } });
+  });
+
   it('that shows a record as it was before its deletion and its return were announced waits', () => {
     const shown = { at: {}, was: {}, wasAlive: true } as const;
     const back: Mirrored = { state: waiting({ shown }), row: row(OLD, NOW_ISO) };
