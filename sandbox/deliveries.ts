@@ -28,13 +28,12 @@ interface Delivery {
   event: SandboxEvent;
   kind: Kind;
   recordId: string;
-  /** What is signed and sent, the same for every attempt. */
-  body: string;
   outcome: Outcome;
   faults: string[];
   attempts: Attempt[];
-  /** Set while it waits for its timer, or for another event's delivery to overtake it. */
-  hold: { isToBeOvertaken: boolean; cancelTimer: () => void } | null;
+  cancel: AbortController;
+  /** While it waits for another event's delivery to overtake it: lets it go. */
+  overtake: AbortController | null;
 }
 
 export interface DeliverySettings {
@@ -78,8 +77,7 @@ export class Deliveries {
   readonly #queue: PQueue;
   /** In the order in which they were made. */
   readonly #unsettled = new Set<Delivery>();
-  #settled: DeliveryView[] = [];
-  readonly #stopping = new AbortController();
+  readonly #settled: DeliveryView[] = [];
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
@@ -88,23 +86,21 @@ export class Deliveries {
 
   /** Sends an event to all subscribers, as the faults let it. */
   dispatch(about: EventAbout): void {
-    const { id, type, created, data } = about.event;
-    const body = JSON.stringify({ id, type, created, data });
-    for (const registration of this.#parts.registrations.subscribedTo(type)) {
+    for (const registration of this.#parts.registrations.subscribedTo(about.event.type)) {
       const fate = drawFate(this.#parts.settings.faults);
       for (let copy = 1; copy <= fate.copies; copy += 1) {
         const delivery: Delivery = {
           id: newId('delivery-'),
           registration,
           ...about,
-          body,
           outcome: 'queued',
           faults: copy > 1 ? ['duplicate'] : [],
           attempts: [],
-          hold: null,
+          cancel: new AbortController(),
+          overtake: null,
         };
         this.#unsettled.add(delivery);
-        this.#start(delivery, fate);
+        void this.#deliver(delivery, fate);
       }
     }
   }
@@ -117,43 +113,84 @@ export class Deliveries {
 
   /** The settled deliveries in the order in which they settled, then those under way. */
   list(): DeliveryView[] {
-    return [...this.#settled.slice(-MAX_SETTLED), ...[...this.#unsettled].map(view)];
+    return [...this.#settled, ...[...this.#unsettled].map(view)];
   }
 
   /** Waits until nothing is under way, waiting or to be retried. False: `timeoutMs` has passed first. */
   async whenQuiet(timeoutMs: number): Promise<boolean> {
     const until = performance.now() + timeoutMs;
-    while (this.#unsettled.size > 0 && performance.now() < until && !this.#stopping.signal.aborted) {
-      await sleep(QUIET_LOOK_MS);
-    }
+    while (this.#unsettled.size > 0 && performance.now() < until) await sleep(QUIET_LOOK_MS);
     return this.#unsettled.size === 0;
   }
 
   /** Cuts attempts short and forgets what was still to be sent. */
   async stop(): Promise<void> {
-    this.#stopping.abort();
     this.#queue.clear();
-    for (const delivery of this.#unsettled) endHold(delivery);
+    for (const { cancel } of this.#unsettled) cancel.abort();
+    this.#unsettled.clear();
     await this.#queue.onIdle();
   }
 
-  #start(delivery: Delivery, fate: Fate): void {
+  /** Never rejects. Makes the outcome final; only what is shown of the delivery is remembered. */
+  async #deliver(delivery: Delivery, fate: Fate): Promise<void> {
+    delivery.outcome = await this.#outcomeOf(delivery, fate);
+    this.#unsettled.delete(delivery);
+    this.#settled.push(view(delivery));
+    if (this.#settled.length > MAX_SETTLED) this.#settled.shift();
+  }
+
+  async #outcomeOf(delivery: Delivery, fate: Fate): Promise<Outcome> {
+    const { faults, registration, attempts, event } = delivery;
+    const { signal } = delivery.cancel;
+    const { id, type, created, data } = event;
+    // The same for every attempt.
+    const body = JSON.stringify({ id, type, created, data });
     if (fate.drop || this.#unsettled.size > MAX_OPEN) {
-      delivery.faults.push(fate.drop ? 'drop' : 'backlog');
-      this.#settle(delivery, fate.drop ? 'dropped' : 'abandoned');
-      return;
+      faults.push(fate.drop ? 'drop' : 'backlog');
+      return fate.drop ? 'dropped' : 'abandoned';
     }
-    if (fate.delayMs > 0) delivery.faults.push('delay');
-    if (fate.overtaken) delivery.faults.push('reorder');
+    if (fate.delayMs > 0 || fate.overtaken) await this.#hold(delivery, fate);
+    const { retryDelaysMs, deliveryTimeoutMs } = this.#parts.sending;
+    for (const [nth, delayMs] of retryDelaysMs.entries()) {
+      const waitMs = nth === 0 ? delayMs : retryDelayMs(delayMs, Math.random());
+      if (waitMs > 0) {
+        delivery.outcome = 'retrying';
+        await this.#parts.timers.sleep(waitMs, signal);
+      }
+      if (signal.aborted) return 'cancelled';
+      delivery.outcome = 'queued';
+      const send = () => sendOnce(registration, body, deliveryTimeoutMs, signal);
+      const attempt = (await this.#queue.add(send))!;
+      attempts.push(attempt);
+      if (signal.aborted) return 'cancelled';
+      for (const { overtake } of this.#othersTo(delivery)) overtake?.abort();
+      const status = attempt.status ?? 0;
+      if (status === 410) {
+        this.#disable(registration);
+        return 'cancelled';
+      }
+      if (status >= 200 && status < 300) {
+        this.announced.add(`${delivery.kind}/${delivery.recordId}`);
+        return 'delivered';
+      }
+    }
+    return 'abandoned';
+  }
+
+  /** Waits as the faults say. */
+  async #hold(delivery: Delivery, { delayMs, overtaken }: Fate): Promise<void> {
+    if (delayMs > 0) delivery.faults.push('delay');
+    if (overtaken) delivery.faults.push('reorder');
     // It waits only if no other waits to be overtaken: otherwise all would wait and be sent in order by their timers.
-    const waits = fate.overtaken && !this.#othersTo(delivery).some((other) => other.hold?.isToBeOvertaken);
-    const waitMs = fate.delayMs + (waits ? OVERTAKE_WAIT_MS : 0);
-    if (waitMs === 0) this.#sendAfter(delivery, this.#parts.sending.retryDelaysMs[0] ?? 0);
-    else {
-      const timer = setTimeout(() => this.#enqueue(delivery), waitMs);
-      delivery.outcome = 'waiting';
-      delivery.hold = { isToBeOvertaken: waits, cancelTimer: () => clearTimeout(timer) };
-    }
+    const waits = overtaken && !this.#othersTo(delivery).some(({ overtake }) => overtake !== null);
+    const waitMs = delayMs + (waits ? OVERTAKE_WAIT_MS : 0);
+    if (waitMs === 0) return;
+    delivery.outcome = 'waiting';
+    delivery.overtake = waits ? new AbortController() : null;
+    const ends = [delivery.cancel, ...(delivery.overtake ? [delivery.overtake] : [])];
+    const signal = AbortSignal.any(ends.map((each) => each.signal));
+    await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+    delivery.overtake = null;
   }
 
   /** The unsettled deliveries of other events to the same registration. */
@@ -163,75 +200,10 @@ export class Deliveries {
     );
   }
 
-  #sendAfter(delivery: Delivery, waitMs: number): void {
-    if (waitMs <= 0) {
-      this.#enqueue(delivery);
-      return;
-    }
-    const cancelTimer = this.#parts.timers.after(waitMs, () => this.#enqueue(delivery));
-    delivery.outcome = 'retrying';
-    delivery.hold = { isToBeOvertaken: false, cancelTimer };
-  }
-
-  #enqueue(delivery: Delivery): void {
-    endHold(delivery);
-    delivery.outcome = 'queued';
-    // Not awaited here: stop() waits for the queue, and an attempt never rejects.
-    this.#queue.add(() => this.#attempt(delivery));
-  }
-
-  async #attempt(delivery: Delivery): Promise<void> {
-    const { registration, body, attempts } = delivery;
-    const { signal } = this.#stopping;
-    if (isSettled(delivery) || signal.aborted) return;
-    const attempt = await sendOnce(registration, body, this.#parts.sending.deliveryTimeoutMs, signal);
-    attempts.push(attempt);
-    if (signal.aborted) return;
-    const { status } = attempt;
-    if (status === 410) this.#disable(registration);
-    else if (status !== null && status >= 200 && status < 300) {
-      this.announced.add(`${delivery.kind}/${delivery.recordId}`);
-      this.#settle(delivery, 'delivered');
-    } else this.#retry(delivery);
-    for (const other of this.#othersTo(delivery)) {
-      if (other.hold?.isToBeOvertaken) this.#enqueue(other);
-    }
-  }
-
-  #retry(delivery: Delivery): void {
-    // Its registration may have been disabled while this attempt was under way.
-    if (isSettled(delivery)) return;
-    const baseMs = this.#parts.sending.retryDelaysMs[delivery.attempts.length];
-    if (baseMs === undefined) this.#settle(delivery, 'abandoned');
-    else this.#sendAfter(delivery, retryDelayMs(baseMs, Math.random()));
-  }
-
   #disable(registration: Registration): void {
     registration.disabled = true;
-    for (const delivery of [...this.#unsettled]) {
-      if (delivery.registration.id === registration.id) this.#settle(delivery, 'cancelled');
-    }
+    for (const each of this.#unsettled) if (each.registration.id === registration.id) each.cancel.abort();
   }
-
-  /** Makes the outcome final. Only what is shown of the delivery is remembered. */
-  #settle(delivery: Delivery, outcome: Outcome): void {
-    if (isSettled(delivery)) return;
-    endHold(delivery);
-    delivery.outcome = outcome;
-    this.#unsettled.delete(delivery);
-    this.#settled.push(view(delivery));
-    // Trimmed to half now and then: removing one from the front each time would move all others each time.
-    if (this.#settled.length > MAX_SETTLED * 2) this.#settled = this.#settled.slice(-MAX_SETTLED);
-  }
-}
-
-const SETTLED: ReadonlySet<Outcome> = new Set(['delivered', 'dropped', 'abandoned', 'cancelled']);
-
-const isSettled = (delivery: Delivery) => SETTLED.has(delivery.outcome);
-
-function endHold(delivery: Delivery): void {
-  delivery.hold?.cancelTimer();
-  delivery.hold = null;
 }
 
 export type DeliveryView = ReturnType<typeof view>;

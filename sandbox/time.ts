@@ -34,20 +34,22 @@ export class ScaledTimers {
     return this.#nowThen + (performance.now() - this.#sinceMs) * this.#scale;
   }
 
-  /** Calls `run` once `ms` have passed. Returns a function that cancels it. */
-  after(ms: number, run: () => void): () => void {
+  /** Resolves once `ms` have passed, or when `signal` aborts. */
+  sleep(ms: number, signal: AbortSignal): Promise<void> {
     const due = this.#now() + ms;
+    const { promise, resolve } = Promise.withResolvers<void>();
     let handle: NodeJS.Timeout;
     const arm = () => {
       clearTimeout(handle);
       const waitMs = (due - this.#now()) / this.#scale;
-      handle = setTimeout(run, Math.min(Math.max(waitMs, 0), LONGEST_TIMER_MS));
+      handle = setTimeout(resolve, Math.min(Math.max(waitMs, 0), LONGEST_TIMER_MS));
     };
     arm();
     this.#timers.add(arm);
-    return () => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    return promise.finally(() => {
       clearTimeout(handle);
       this.#timers.delete(arm);
-    };
+    });
   }
 }
