@@ -87,6 +87,9 @@ afterAll(async () => {
   await h.close();
 });
 
+/** Those that have what is on all others. The whole is for the nightly run. */
+const JUDGED = ['deliveries', 'delivery-rejected', 'record', 'records-pending', 'sync', 'overview'];
+
 /** What is made by the same code as what stands before it: without `FULL` it is not judged anew. */
 const REPEATED = ['tbody tr:nth-child(n+9)', 'svg .bar:nth-child(n+9)'];
 
@@ -189,7 +192,9 @@ test('no page of a service is at fault on the day after what it shows', async ()
   behindMs = 0;
   const last_error = `GET /vendors/${'v'.repeat(180)}: answered 503`;
   h.live.upstream = { ...h.live.upstream, ok: false, last_error };
-  expect(await faultsOf(pages, OPERATE)).toEqual([]);
+  expect(await faultsOf(IS_FULL ? pages : pages.filter(([name]) => JUDGED.includes(name)), OPERATE)).toEqual(
+    [],
+  );
 });
 
 async function axeFaults(page: Page, at: string, [size, colorScheme]: Look): Promise<string[]> {

@@ -76,13 +76,7 @@ async function walk(): Promise<Stop[]> {
   throw new Error('the focus never leaves the page');
 }
 
-const PAGES = [
-  '/',
-  '/deliveries/evt_0007',
-  '/deliveries/rejection:1',
-  '/records/vendor',
-  '/records/vendor?deletion_pending=true',
-];
+const PAGES = ['/', '/deliveries/rejection:1', '/records/vendor?deletion_pending=true'];
 
 test.each(PAGES)('Tab reaches every control of %s in its order, and each shows it', async (path) => {
   // The page never hears anything new: a tile that is replaced on the way takes the focus's place with it.

@@ -74,12 +74,12 @@ function spellings(path: string): string[] {
 }
 
 /**
- * Without `FULL` each spelling meets reading, writing and one of the others, on every third path; the plain one meets all, on all. What
+ * Without `FULL` each spelling meets reading, writing and one of the others, on every sixth path; the plain one meets all, on all. What
  * refuses them stands before all routes.
  */
 function methodsFor(spelling: number, place: number): readonly string[] {
   if (IS_FULL || spelling === 0) return METHODS;
-  return (spelling + place) % 3 === 0 ? ['GET', 'POST', OTHERS[spelling % OTHERS.length]!] : [];
+  return (spelling + place) % 6 === 0 ? ['GET', 'POST', OTHERS[spelling % OTHERS.length]!] : [];
 }
 
 /** A raw request: no client of ours that tidies the target up on the way. */
