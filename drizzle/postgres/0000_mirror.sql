@@ -213,8 +213,7 @@ CREATE TABLE "registrations" (
 	"delivers" jsonb NOT NULL,
 	"sealed_secret" text,
 	"sealed_answer" text,
-	"created_at" timestamp with time zone NOT NULL,
-	"expires_at" timestamp with time zone
+	"created_at" timestamp with time zone NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "tokens" (

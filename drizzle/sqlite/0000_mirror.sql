@@ -199,8 +199,7 @@ CREATE TABLE `registrations` (
 	`delivers` text NOT NULL,
 	`sealed_secret` text,
 	`sealed_answer` text,
-	`created_at` text NOT NULL,
-	`expires_at` text
+	`created_at` text NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `rejections` (

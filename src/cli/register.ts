@@ -1,7 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { UpstreamError } from '../compliance/errors.ts';
 import {
-  coverageOf,
   EVERY_FAMILY,
   isReceiverPath,
   placesOfTexts,
@@ -37,12 +36,6 @@ const ACTOR = 'register';
 /** Set before the request is sent, and cleared when its outcome is known. So a request without an answer is remembered. */
 const ATTEMPT_FACT = 'registration_attempt';
 const ASKED = 'asked';
-
-/**
- * How long the secret of a replaced registration still verifies. The sender signs a repeated attempt with the secret of its own
- * registration, and most attempts come within a day. Full syncs find what comes later. A leaked secret should not verify for longer.
- */
-const OVERLAP_MS = 24 * 3_600_000;
 
 /** How much longer than the request a running service expects the secret: a token may be needed, and the answer is written. */
 const AWAITED_MARGIN_MS = 15_000;
@@ -85,7 +78,7 @@ export async function register(
   complianceSettings(config);
   return await withStore(cli, 'make', async (store) => {
     const steps: Steps = { cli, asker, config, key, store, clock: await clockOf(store) };
-    const held = await living(steps);
+    const held = await readable(steps);
     const isMeant = ({ url }: StoredRegistration) => options.url === undefined || url === options.url;
     const bare = held.findLast((each) => isMeant(each) && each.sealedSecret === null);
     const isStored = bare !== undefined && options.secretAt !== undefined;
@@ -94,16 +87,16 @@ export async function register(
       : await make(steps, requestOf(options), options.yes === true);
     const registration =
       present.sealedSecret === null ? await takeSecret(steps, present, options.secretAt) : present;
-    if (isNew) await letExpire(steps, registration, held);
+    if (isNew) sayReplaced(steps, registration, held);
     requireUsable(steps, registration);
     return registration;
   });
 }
 
-/** The registrations that do not expire. @throws UsageError if CREDENTIALS_KEY does not open a secret: no service would start. */
-async function living({ config, store, clock }: Steps): Promise<StoredRegistration[]> {
+/** The registrations. @throws UsageError if CREDENTIALS_KEY does not open a secret: no service would start. */
+async function readable({ config, store }: Steps): Promise<StoredRegistration[]> {
   const held = await store.listRegistrations();
-  const secrets = secretSettings(config, clock);
+  const secrets = secretSettings(config);
   const closed = held.filter((each) => stateOfSecret(each, secrets) === 'unreadable');
   if (closed.length > 0) {
     throw new UsageError(
@@ -111,7 +104,7 @@ async function living({ config, store, clock }: Steps): Promise<StoredRegistrati
       'set CREDENTIALS_KEY to the key it was stored with; if that is lost, "webhook forget ID" gives the secret up',
     );
   }
-  return held.filter(({ expiresWall }) => expiresWall === null);
+  return held;
 }
 
 function requestOf(options: RegisterOptions): Request {
@@ -126,12 +119,12 @@ function requestOf(options: RegisterOptions): Request {
   throw new UsageError('--events cannot be used as it is', remedy);
 }
 
-/** The newest registration of the address that does not expire, after saying so. */
+/** The newest registration of the address, after saying so. */
 async function heldOf(steps: Steps, url: string): Promise<StoredRegistration | undefined> {
-  const { asker, config, clock } = steps;
-  const held = (await living(steps)).findLast((each) => each.url === url);
+  const { asker, config } = steps;
+  const held = (await readable(steps)).findLast((each) => each.url === url);
   if (held === undefined) return undefined;
-  const state = stateOfSecret(held, secretSettings(config, clock));
+  const state = stateOfSecret(held, secretSettings(config));
   const secret = state === 'verifies' ? 'is here' : 'is not usable here';
   const since = new Date(held.createdWall).toISOString();
   asker.say(`${url} is registered already, as ${held.upstreamId} since ${since}; its secret ${secret}.`);
@@ -222,7 +215,6 @@ async function send(steps: Steps, request: Request, fact: string): Promise<Made>
       sealedSecret: secret && sealSecret(key(), secret, { table: 'registrations', row: upstreamId }),
       sealedAnswer: sealSecret(key(), text, { table: 'registration_answers', row: upstreamId }),
       createdWall: clock.wall(),
-      expiresWall: null,
     };
     await store.saveRegistration(registration);
     await settle('ok');
@@ -298,33 +290,22 @@ async function takeSecret(
   return { ...registration, sealedSecret };
 }
 
-/** Lets the secrets of registrations that `made` replaces expire after a day, but only if its own can be used. */
-async function letExpire(
-  { asker, config, store, clock }: Steps,
+/** Names the registrations that `made` replaces: what they have begun to send may come for a day. */
+function sayReplaced(
+  { asker }: Steps,
   made: StoredRegistration,
   before: readonly StoredRegistration[],
-): Promise<void> {
-  const { covered } = coverageOf(made.delivers);
-  const replaced = before.filter(
-    (each) =>
-      each.url === made.url &&
-      each.upstreamId !== made.upstreamId &&
-      coverageOf(each.delivers).covered.every((type) => covered.includes(type)),
-  );
-  if (stateOfSecret(made, secretSettings(config, clock)) !== 'verifies') return;
-  for (const { upstreamId } of replaced) {
-    const now = momentOf(clock);
-    const until = now.wall + OVERLAP_MS;
-    const entry = { actor: ACTOR, action: 'registration_forget', outcome: 'ok', target: upstreamId };
-    await store.forgetRegistration(upstreamId, until, entry, now);
+): void {
+  const others = before.filter((each) => each.url === made.url && each.upstreamId !== made.upstreamId);
+  for (const { upstreamId } of others) {
     asker.say(
-      `The secret of ${upstreamId} verifies until ${new Date(until).toISOString()} and is then forgotten; remove that registration in the compliance service.`,
+      `The secret of ${upstreamId} still verifies. Remove that registration in the compliance service, and a day later “webhook forget ${upstreamId}”.`,
     );
   }
 }
 
-function requireUsable({ config, clock }: Steps, registration: StoredRegistration): void {
-  const fault = faultOfSecret(registration, secretSettings(config, clock));
+function requireUsable({ config }: Steps, registration: StoredRegistration): void {
+  const fault = faultOfSecret(registration, secretSettings(config));
   if (fault === null || registration.sealedSecret === null) return;
   const what = `the signing secret of ${registration.upstreamId} is stored and cannot be used: ${fault.what}`;
   throw new DifferenceFound(what, fault.remedy);

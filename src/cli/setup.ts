@@ -290,9 +290,8 @@ async function askForHook(talk: Talk): Promise<string | null> {
 
 /** The newest stored registration with a secret that verifies, if there is any. */
 async function usableRegistration(talk: Talk): Promise<StoredRegistration | undefined> {
-  const secrets = secretSettings(talk.draft.config(), { wall: Date.now });
-  const isUsable = (each: StoredRegistration) =>
-    each.expiresWall === null && stateOfSecret(each, secrets) === 'verifies';
+  const secrets = secretSettings(talk.draft.config());
+  const isUsable = (each: StoredRegistration) => stateOfSecret(each, secrets) === 'verifies';
   try {
     const held = await withStore(commandOf(talk), 'read', (store) => store.listRegistrations());
     return held.findLast(isUsable);

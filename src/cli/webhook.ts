@@ -30,7 +30,7 @@ export function webhookCommand(cli: Cli): Command {
       'after',
       helpNote(
         'It works on the database itself, also beside a running service, which takes the new secret up within a second.',
-        'Without a terminal it sends nothing if the address is registered here already, or was requested and not answered. If you register it once more, the secret before still verifies for a day.',
+        'Without a terminal it sends nothing if the address is registered here already, or was requested and not answered. If you register it once more, the secret before verifies until you forget it.',
         'Exit code 3: registered, but no signing secret is known yet, or WEBHOOK_SECRET_ENCODING makes no key of it.',
       ),
     )
@@ -57,15 +57,13 @@ export function webhookCommand(cli: Cli): Command {
 async function list(cli: Cli, options: { json?: true }): Promise<void> {
   const config = configHere(cli, 'webhook list', 'whether a secret verifies depends on the settings there');
   await withStore(cli, 'read', async (store) => {
-    const secrets = secretSettings(config, await clockOf(store));
-    const instantOf = (wall: number | null) => (wall === null ? null : new Date(wall).toISOString());
+    const secrets = secretSettings(config);
     const shown = (await store.listRegistrations()).map((each) => ({
       id: each.upstreamId,
       secret: stateOfSecret(each, secrets),
       url: each.url,
       events: each.delivers,
-      created_at: instantOf(each.createdWall),
-      expires_at: instantOf(each.expiresWall),
+      created_at: new Date(each.createdWall).toISOString(),
     }));
     if (options.json) return writeJson(cli.out, shown);
     if (shown.length === 0) writeText(cli.out, 'No registration is held here. “webhook register” makes one.');
@@ -75,7 +73,6 @@ async function list(cli: Cli, options: { json?: true }): Promise<void> {
       'url',
       ['EVENTS', ({ events }) => events.join(', ')],
       'created_at',
-      'expires_at',
     ]);
   });
 }
@@ -83,17 +80,15 @@ async function list(cli: Cli, options: { json?: true }): Promise<void> {
 async function forget(cli: Cli, id: string): Promise<void> {
   const config = configHere(cli, 'webhook forget', 'as "webhook register" does');
   await withStore(cli, 'write', async (store) => {
-    const clock = await clockOf(store);
-    const now = momentOf(clock);
     const entry = { actor: 'cli', action: 'registration_forget', outcome: 'ok', target: id };
-    if (!(await store.forgetRegistration(id, now.wall, entry, now))) {
+    if (!(await store.forgetRegistration(id, entry, momentOf(await clockOf(store))))) {
       throw notFound(`no registration ${id} is held here`, 'webhook list');
     }
     writeText(
       cli.out,
       `Forgotten: ${id}. What its secret signs is not accepted any more. Remove that registration in the compliance service: nothing else ends its deliveries.`,
     );
-    const secrets = secretSettings(config, clock);
+    const secrets = secretSettings(config);
     const isLeft = (await store.listRegistrations()).some(
       (each) => stateOfSecret(each, secrets) === 'verifies',
     );

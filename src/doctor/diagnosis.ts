@@ -27,8 +27,6 @@ export interface Specimen {
 /** A secret to try, as text. Which bytes it means is found out. */
 export interface CandidateSecret {
   text: string;
-  /** False: the secret is retired or not configured. */
-  isInUse: boolean;
   /** For people, such as "WEBHOOK_SECRETS number 2": never the secret itself. */
   name: string;
 }
@@ -43,7 +41,7 @@ export type CauseCode =
   | 'header_missing' | 'header_malformed'
   | 'timestamp_unreadable' | 'timestamp_in_milliseconds' | 'timestamp_not_signed' | 'clock_behind' | 'clock_ahead'
   | 'signed_content_differs'
-  | 'secret_encoding_differs' | 'secret_not_in_use' | 'wrong_secret' | 'no_secret';
+  | 'secret_encoding_differs' | 'wrong_secret' | 'no_secret';
 
 export interface Cause {
   /** A CauseCode, or the recorded reason of a stored delivery. Stable, for programs. */
@@ -110,8 +108,6 @@ interface Fit {
 
 /** What well-known senders sign. The configured template is tried before them. */
 const TEMPLATES = ['{t}.{body}', '{body}', '{t}{body}', '{t}:{body}', 'v0:{t}:{body}'];
-/** An explanation with more differences from the settings would help nobody. */
-const MAX_DIFFERENCES = 2;
 
 /** The combination nearest to the settings that makes one of the signatures; null: none does. A match is never chance. */
 function searchFit(
@@ -126,14 +122,12 @@ function searchFit(
   const tries = secrets.flatMap((secret) =>
     readingsOf(secret.text).flatMap((reading) =>
       templates.map((template) => {
-        const isAsSet = [secret.isInUse, reading.encoding === settings.secretEncoding, template.text === own];
+        const isAsSet = [reading.encoding === settings.secretEncoding, template.text === own];
         return { secret, reading, template, differences: isAsSet.filter((is) => !is).length };
       }),
     ),
   );
-  const nearestFirst = tries
-    .filter(({ differences }) => differences <= MAX_DIFFERENCES)
-    .sort((a, b) => a.differences - b.differences);
+  const nearestFirst = tries.sort((a, b) => a.differences - b.differences);
   for (const { differences: _, ...tried } of nearestFirst) {
     const signed = { algorithm: settings.algorithm, template: tried.template.parts };
     const mac = signatureOf(tried.reading.key, t, { body }, signed);
@@ -164,14 +158,8 @@ function describe({ secret, reading, template }: Fit) {
 // ─── the causes ─────────────────────────────────────────────────────────────────────────────────────────
 
 /** The differences between a signature that fits and the settings. */
-function fitCauses({ secret, reading, template }: Fit, settings: DiagnosisSettings): Cause[] {
+function fitCauses({ reading, template }: Fit, settings: DiagnosisSettings): Cause[] {
   const causes: Cause[] = [];
-  if (!secret.isInUse) {
-    const what = `It is signed with a secret that is not in use here (${secret.name}): retired, or not configured yet.`;
-    const remedy =
-      'If the sender is right to use it, add it to WEBHOOK_SECRETS beside the others. If it was retired, change the sender to the new one.';
-    causes.push(cause('secret_not_in_use', what, remedy));
-  }
   if (reading.encoding !== settings.secretEncoding) {
     const what = `The sender uses the secret ${wordsOf(reading.encoding)}; here it is read ${wordsOf(settings.secretEncoding)}.`;
     const name = 'WEBHOOK_SECRET_ENCODING';

@@ -16,7 +16,7 @@ const SENDERS_REASONS = /^(bad_signature|timestamp_|bad_timestamp|no_signing_sec
 
 /** What the service runs with and what it finds of its own set-up, for GET /api/configuration. */
 export function createConfiguration(options: Base & { receiverUrl: string; facts: () => LiveFacts }) {
-  const { config, described, store, clock } = options;
+  const { config, described, store } = options;
   const salt = newSalt();
   const atStart = described.settings();
 
@@ -40,9 +40,6 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
 
   async function found(): Promise<Found> {
     const [summary, registrations] = [await store.summary(), await store.listRegistrations()];
-    const living = registrations.filter(
-      ({ expiresWall }) => expiresWall === null || expiresWall > clock.wall(),
-    );
     const { service, upstream } = options.facts();
     const hasSecret = service.secrets.length > 0;
     return {
@@ -55,7 +52,7 @@ export function createConfiguration(options: Base & { receiverUrl: string; facts
           registration === null ? `WEBHOOK_SECRETS number ${position}` : `of registration ${registration}`,
         lastUsedAt,
       })),
-      registrations: living.map((each) => registrationOf(each, { ...options, hasSecret })),
+      registrations: registrations.map((each) => registrationOf(each, { ...options, hasSecret })),
       receiverUrl: `${options.receiverUrl}/webhooks`,
       lastDeliveryAt: summary.last_delivery_at,
       rejected: await rejectedSince(options, summary.last_delivery_at),
@@ -97,10 +94,10 @@ function apiOf(
 
 function registrationOf(
   registration: StoredRegistration,
-  { config, clock, hasSecret }: Base & { hasSecret: boolean },
+  { config, hasSecret }: Base & { hasSecret: boolean },
 ): Registration {
   const { upstreamId, url, delivers, sealedSecret } = registration;
-  const fault = faultOfSecret(registration, secretSettings(config, clock));
+  const fault = faultOfSecret(registration, secretSettings(config));
   return {
     upstreamId,
     url,
@@ -126,10 +123,7 @@ async function rejectedSince(base: Base, lastDeliveryAt: string | null): Promise
 }
 
 /** Why a stored delivery was rejected, by the secrets and settings that the service has now. */
-export async function diagnosisOf(
-  { config, store, clock }: Base,
-  rejection: ShownDelivery,
-): Promise<Diagnosis> {
-  const secrets = candidateSecrets(config, await store.listRegistrations(), clock.wall());
+export async function diagnosisOf({ config, store }: Base, rejection: ShownDelivery): Promise<Diagnosis> {
+  const secrets = candidateSecrets(config, await store.listRegistrations());
   return diagnoseRejection(rejection, secrets, config.webhook);
 }

@@ -22,10 +22,7 @@ export const AWAITED_LOOK_MS = 20;
 export const AWAITED_FACT = 'registration_awaited_until';
 
 /** Whether a registration's secret verifies, or why not. `unreadable`: CREDENTIALS_KEY is not set or does not open it. */
-export type SecretState = 'verifies' | 'not_stored' | 'expired' | 'unreadable' | SecretFlaw;
-
-const isOver = ({ expiresWall }: StoredRegistration, now: number) =>
-  expiresWall !== null && expiresWall <= now;
+export type SecretState = 'verifies' | 'not_stored' | 'unreadable' | SecretFlaw;
 
 /** The plaintext of a stored secret; null: the key does not open it. */
 export function openedText(text: SealedText, key: Uint8Array): string | null {
@@ -38,29 +35,26 @@ export function openedText(text: SealedText, key: Uint8Array): string | null {
 }
 
 /** What decides whether a registration's secret can be used. */
-export function secretSettings(
-  { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
-  clock: { wall(): number },
-) {
-  return { key: credentialsKey, encoding: webhook.secretEncoding, now: clock.wall() };
-}
+export const secretSettings = ({ webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>) => ({
+  key: credentialsKey,
+  encoding: webhook.secretEncoding,
+});
 type SecretSettings = ReturnType<typeof secretSettings>;
 
 export function stateOfSecret(registration: StoredRegistration, settings: SecretSettings): SecretState {
-  const { key, encoding, now } = settings;
+  const { key, encoding } = settings;
   if (registration.sealedSecret === null) return 'not_stored';
-  if (isOver(registration, now)) return 'expired';
   const text = readableSecret(key, registration);
   return text === null ? 'unreadable' : (decodeSigningSecret(text, encoding).flaw ?? 'verifies');
 }
 
-/** Why the secret cannot be used, and what to do; null: it can, or its time is over. */
+/** Why the secret cannot be used, and what to do; null: it can. */
 export function faultOfSecret(
   registration: StoredRegistration,
   settings: SecretSettings,
 ): { what: string; remedy: string } | null {
   const state = stateOfSecret(registration, settings);
-  if (state === 'verifies' || state === 'expired') return null;
+  if (state === 'verifies') return null;
   if (state === 'not_stored') {
     const remedy = 'Register with --secret-at, or set WEBHOOK_SECRETS.';
     return { what: 'the service’s answer had none', remedy };
@@ -88,30 +82,20 @@ function readableSecret(key: Uint8Array | null, registration: StoredRegistration
   return openedText({ table: 'registrations', row: upstreamId, sealed: sealedSecret }, key);
 }
 
-/** For `doctor`: every readable secret, also of expired registrations, with a name that an operator understands. */
+/** For `doctor`: every readable secret, with a name that an operator understands. */
 export function candidateSecrets(
   { webhook, credentialsKey }: Pick<Config, 'webhook' | 'credentialsKey'>,
   registrations: readonly StoredRegistration[],
-  now: number,
 ): CandidateSecret[] {
-  const candidates = webhook.secrets().map(
-    (bytes, index): CandidateSecret => ({
-      text: encodeSecret(bytes, webhook.secretEncoding),
-      isInUse: true,
-      name: `WEBHOOK_SECRETS number ${index + 1}`,
-    }),
-  );
-  for (const registration of registrations) {
+  const configured = webhook.secrets().map((bytes, index) => ({
+    text: encodeSecret(bytes, webhook.secretEncoding),
+    name: `WEBHOOK_SECRETS number ${index + 1}`,
+  }));
+  const stored = registrations.flatMap((registration) => {
     const text = readableSecret(credentialsKey, registration);
-    if (text === null) continue;
-    const retired = isOver(registration, now);
-    candidates.push({
-      text,
-      isInUse: !retired,
-      name: `of the registration ${registration.upstreamId}${retired ? ', which has expired' : ''}`,
-    });
-  }
-  return candidates;
+    return text === null ? [] : [{ text, name: `of the registration ${registration.upstreamId}` }];
+  });
+  return [...configured, ...stored];
 }
 
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>;
@@ -128,10 +112,9 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
   const log = stage(logger, 'service');
   const encoding = config.webhook.secretEncoding;
   /** By the registration's id. `key` null: the encoding makes no key of the secret. */
-  let opened = new Map<string, { sealed: string; key: Uint8Array | null; expiresWall: number }>();
+  let opened = new Map<string, { sealed: string; key: Uint8Array | null }>();
   let reported = new Set<string>();
   let isFirst = true;
-  let nextEnd = Number.POSITIVE_INFINITY;
   let awaitedUntil = 0;
   let configured: readonly Uint8Array[] = [];
   let stored: readonly { registration: string; key: Uint8Array }[] = [];
@@ -142,18 +125,14 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
   // Nearly every delivery is signed with the same secret as the one before.
   let latest: { secret: Uint8Array; name: string } | null = null;
 
-  /** Collects the keys that have not expired. */
   function settle(): void {
-    const now = clock.wall();
-    const living = [...opened].filter(([, { expiresWall }]) => expiresWall > now);
-    nextEnd = Math.min(...living.map(([, { expiresWall }]) => expiresWall));
-    stored = living.flatMap(([registration, { key }]) => (key === null ? [] : [{ registration, key }]));
+    stored = [...opened].flatMap(([registration, { key }]) => (key === null ? [] : [{ registration, key }]));
     configured = config.webhook.secrets();
     all = [...configured, ...stored.map(({ key }) => key)];
   }
 
   function keys(): readonly Uint8Array[] {
-    if (configured !== config.webhook.secrets() || clock.wall() >= nextEnd) settle();
+    if (configured !== config.webhook.secrets()) settle();
     return all;
   }
 
@@ -175,7 +154,6 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
   }
 
   return {
-    /** Without expired ones: a secret is left out from the instant at which it expires. */
     keys,
 
     /** Whether a registration is being made whose secret is not here yet. */
@@ -191,12 +169,10 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
       if (key === null) return;
       // Read before the registrations: `register` clears this after it has written the secret, so no secret is missed.
       const until = Number(await store.readFact(AWAITED_FACT));
-      const now = clock.wall();
       const next: typeof opened = new Map();
       const problems = new Set<string>();
       for (const registration of await store.listRegistrations()) {
-        const { upstreamId, expiresWall } = registration;
-        if (isOver(registration, now)) continue;
+        const { upstreamId } = registration;
         const found = open(key, registration, (problem) => {
           problems.add(`${upstreamId} ${problem}`);
           // The same problem is logged once.
@@ -206,8 +182,7 @@ export function createSigningSecrets({ config, store, clock, logger }: SecretsBa
             'the signing secret of a registration cannot be used: doctor says what to do',
           );
         });
-        if (found !== undefined)
-          next.set(upstreamId, { ...found, expiresWall: expiresWall ?? Number.POSITIVE_INFINITY });
+        if (found !== undefined) next.set(upstreamId, found);
       }
       opened = next;
       reported = problems;

@@ -77,8 +77,6 @@ export function retentionTasks({
 }: Config['retention']): { thing: TrimmedThing; days: number }[] {
   const aged = (days: number, ...things: TrimmedThing[]) => things.map((thing) => ({ thing, days }));
   return [
-    // Each registration has an `expires_at` of its own.
-    ...aged(0, 'registrations'),
     ...aged(REJECTION_DAYS, 'rejections'),
     ...aged(bodyDays, 'event_bodies', 'quarantined_bodies'),
     ...(historyDays > 0 ? aged(historyDays, 'events', 'changes', 'sync_history', 'audit') : []),

@@ -345,7 +345,6 @@ export function tablesOf(engine: Vocabulary) {
       /** The whole answer, which shows the secret only once. */
       sealedAnswer: text('sealed_answer'),
       createdAt: instant('created_at').notNull(),
-      expiresAt: instant('expires_at'),
     }),
 
     /** OAuth tokens, sealed. The lease's owner renews them; `lease_until` is in milliseconds of the wall clock. */

@@ -340,8 +340,6 @@ export interface StoredRegistration {
   /** The whole answer, also sealed: a later version may recognise more in it. */
   sealedAnswer: string | null;
   createdWall: number;
-  /** From then on its secret verifies nothing, and retention deletes the row. Null: never. */
-  expiresWall: number | null;
 }
 
 /** A text sealed with CREDENTIALS_KEY, and its row. */
@@ -366,10 +364,10 @@ export interface StoredTokens {
 // biome-ignore format: names side by side
 export type TrimmedThing =
   | 'event_bodies' | 'quarantined_bodies' | 'rejections' | 'events' | 'changes' | 'audit' | 'event_ids'
-  | 'registrations' | 'sync_history';
+  | 'sync_history';
 
 export interface TrimStep {
-  /** Wall-clock milliseconds: rows received at or after this time stay; registrations that expire at or after it. */
+  /** Wall-clock milliseconds: rows received at or after this time stay. */
   before: number;
   /** Wall-clock milliseconds. */
   now: number;

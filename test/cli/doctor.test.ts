@@ -110,7 +110,6 @@ describe('doctor on the running service', () => {
       sealedSecret: null,
       sealedAnswer: null,
       createdWall: 1,
-      expiresWall: null,
     };
     await inService(
       { COMPLIANCE_API_KEY: 'a-wrong-key' },

@@ -89,7 +89,6 @@ async function fill(h: Harness): Promise<number> {
     delivers: ['policy.*'],
     sealedSecret: null,
     sealedAnswer: null,
-    expiresWall: null,
   });
   const proven = { eventId: 'evt_0000', recordId: 'ven_0', leads: false };
   await h.store.learnPointer({ kind: 'vendor', path: 'a.b', ...proven }, h.now());

@@ -67,7 +67,6 @@ const keep = (secret: string, upstreamId = 'wh_1') =>
       sealedSecret: sealSecret(KEY, secret, { table: 'registrations', row: upstreamId }),
       sealedAnswer: null,
       createdWall: Date.now(),
-      expiresWall: null,
     }),
   );
 
@@ -147,7 +146,7 @@ test('a registration that is forgotten elsewhere stops verifying within two look
   expect(await deliver(service, 'correct-horse-battery-staple')).toBe(202);
   const entry = { actor: 'cli', action: 'registration_forget', outcome: 'ok', target: 'wh_old' };
   const now = { wall: Date.now(), steady: 0 };
-  await withStore((store) => store.forgetRegistration('wh_old', 0, entry, now));
+  await withStore((store) => store.forgetRegistration('wh_old', entry, now));
   await vi.waitFor(async () => expect(await deliver(service, 'correct-horse-battery-staple')).toBe(401), {
     timeout: 60_000,
     interval: 50,

@@ -20,7 +20,6 @@ function registration(upstreamId: string, secret: string | null, changes: Partia
       secret === null ? null : sealSecret(KEY, secret, { table: 'registrations', row: upstreamId }),
     sealedAnswer: null,
     createdWall: NOW,
-    expiresWall: null,
     ...changes,
   };
 }
@@ -69,22 +68,6 @@ test('a secret that makes no key is left out and told once, and the others go on
   ]);
 });
 
-test('a secret ends at its instant, without another look at the database', async () => {
-  const s = scene(
-    registration('wh_old', SECRET, { expiresWall: NOW + 1000 }),
-    registration('wh_new', `${SECRET}00`),
-  );
-  await s.secrets.refresh();
-  const before = s.secrets.keys();
-  s.wall += 999;
-  expect(s.secrets.keys()).toBe(before);
-  s.wall += 1;
-  expect(s.secrets.keys()).toEqual([Buffer.from(`${SECRET}00`, 'hex')]);
-  expect(s.names()).toEqual(['wh_new']);
-  await s.secrets.refresh();
-  expect(s.names()).toEqual(['wh_new']);
-});
-
 test('a secret that is forgotten is gone with the next look', async () => {
   const s = scene(registration('wh_1', SECRET));
   await s.secrets.refresh();
@@ -103,8 +86,6 @@ test('what does not open refuses a start; later what was open stays, is told onc
   ).rejects.toMatchObject({
     code: 'secret_unreadable',
   });
-  // Nothing is lost with one that has expired.
-  await scene(registration('wh_1', null, { ...under(fresh, 'wh_1'), expiresWall: NOW })).secrets.refresh();
 
   const s = scene(registration('wh_1', SECRET), registration('wh_2', `${SECRET}00`));
   await s.secrets.refresh();
@@ -122,21 +103,19 @@ test('what does not open refuses a start; later what was open stays, is told onc
   expect(s.names()).toEqual(['wh_1', 'wh_3']);
 });
 
-test('doctor tries the secrets that it can read, the expired ones too', () => {
+test('doctor tries the secrets that it can read', () => {
   const sealedSecret = sealSecret(randomBytes(32), SECRET, { table: 'registrations', row: 'wh_other_key' });
   const held = [
     registration('wh_other_key', null, { sealedSecret }),
     registration('wh_not_stored', null),
-    registration('wh_old', 'old', { expiresWall: NOW }),
     registration('wh_new', 'new'),
   ];
   const webhook = { secrets: () => [Buffer.from('set')], secretEncoding: 'utf8' } as never;
-  expect(candidateSecrets({ webhook, credentialsKey: KEY }, held, NOW)).toEqual([
-    { text: 'set', isInUse: true, name: 'WEBHOOK_SECRETS number 1' },
-    { text: 'old', isInUse: false, name: 'of the registration wh_old, which has expired' },
-    { text: 'new', isInUse: true, name: 'of the registration wh_new' },
+  expect(candidateSecrets({ webhook, credentialsKey: KEY }, held)).toEqual([
+    { text: 'set', name: 'WEBHOOK_SECRETS number 1' },
+    { text: 'new', name: 'of the registration wh_new' },
   ]);
-  expect(candidateSecrets({ webhook, credentialsKey: null }, held, NOW)).toHaveLength(1);
+  expect(candidateSecrets({ webhook, credentialsKey: null }, held)).toHaveLength(1);
 });
 
 test('a secret is awaited from the look that finds it asked for until the look that finds it here, or its time is over', async () => {

@@ -31,14 +31,13 @@ export function createOperatorVerbs(database: Database) {
       write(update(audit, { outcome }, sql`id = ${id} AND outcome = ${AUDIT_ASKED}`)),
 
     /** Replaces the registration with the same id. If there is no new secret, the old one stays. */
-    saveRegistration({ createdWall, expiresWall, ...registration }: StoredRegistration): Promise<void> {
+    saveRegistration({ createdWall, ...registration }: StoredRegistration): Promise<void> {
       const { sealedSecret, sealedAnswer, createdAt } = registrations;
       const row = {
         ...registration,
         events: json(registration.events),
         delivers: json(registration.delivers),
         createdAt: iso(createdWall),
-        expiresAt: expiresWall === null ? null : iso(expiresWall),
       };
       const kept = {
         createdAt,
@@ -48,33 +47,26 @@ export function createOperatorVerbs(database: Database) {
       return write(upsert(registrations, ['upstreamId'], row, kept));
     },
 
-    /** Sets when the registration expires; if that is not after now, deletes it. False: there is none, and nothing was written. */
-    forgetRegistration: (id: string, expiresWall: number, entry: AuditEntry, now: Now): Promise<boolean> =>
+    /** False: there is none, and nothing was written. */
+    forgetRegistration: (id: string, entry: AuditEntry, now: Now): Promise<boolean> =>
       database.transact(async (unit) => {
-        const own = sql`upstream_id = ${id}`;
-        const changed = await unit.change(
-          expiresWall > now.wall
-            ? update(registrations, { expiresAt: iso(expiresWall) }, own)
-            : sql`DELETE FROM registrations WHERE ${own}`,
-        );
+        const changed = await unit.change(sql`DELETE FROM registrations WHERE upstream_id = ${id}`);
         if (changed > 0) await noteAudit(unit, entry, now);
         return changed > 0;
       }),
 
-    /** Includes expired registrations that are not deleted yet. */
     listRegistrations: reading(async (): Promise<StoredRegistration[]> => {
-      type Row = Omit<StoredRegistration, 'createdWall' | 'expiresWall'>;
-      const rows = await statements.query<Row & { createdAt: string; expiresAt: string | null }>(
+      type Row = Omit<StoredRegistration, 'createdWall'>;
+      const rows = await statements.query<Row & { createdAt: string }>(
         sql`SELECT upstream_id AS "upstreamId", url, events, description, delivers, sealed_secret AS "sealedSecret",
-            sealed_answer AS "sealedAnswer", created_at AS "createdAt", expires_at AS "expiresAt"
+            sealed_answer AS "sealedAnswer", created_at AS "createdAt"
           FROM registrations ORDER BY created_at, upstream_id`,
       );
-      return rows.map(({ createdAt, expiresAt, ...row }) => ({
+      return rows.map(({ createdAt, ...row }) => ({
         ...row,
         events: fromJson(row.events) as string[],
         delivers: fromJson(row.delivers) as string[],
         createdWall: Date.parse(createdAt),
-        expiresWall: expiresAt === null ? null : Date.parse(expiresAt),
       }));
     }),
 

@@ -6,7 +6,6 @@ import {
   type Column,
   changes,
   events,
-  registrations,
   rejections,
   syncHistory,
   type Table,
@@ -202,7 +201,6 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
     condition: sql`until IS NOT NULL`,
   }),
   audit: fromOldest({ table: audit, key: audit.id, at: audit.at }),
-  registrations: expire(registrations, registrations.upstreamId, registrations.expiresAt),
   event_ids: expire(trimmedEvents, trimmedEvents.id, trimmedEvents.receivedAt),
 };
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { inScene, type OpenEngine } from '../scene.ts';
 
-const HOUR_MS = 3_600_000;
 const ENTRY = { actor: 'cli', action: 'registration_forget', outcome: 'ok', target: 'wh_1' };
 
 const registration = (upstreamId: string, wall: number) => ({
@@ -13,18 +12,17 @@ const registration = (upstreamId: string, wall: number) => ({
   sealedSecret: `sealed ${upstreamId}`,
   sealedAnswer: null,
   createdWall: wall,
-  expiresWall: null,
 });
 
 export function describeRegistrations(open: OpenEngine): void {
   describe('a registration', () => {
     it(
-      'that is forgotten at once is gone, with the audit entry',
+      'that is forgotten is gone, with the audit entry',
       inScene(open, async ({ store, now }) => {
         const at = now();
         await store.saveRegistration(registration('wh_1', at.wall));
         await store.saveRegistration(registration('wh_2', at.wall));
-        expect(await store.forgetRegistration('wh_1', at.wall, ENTRY, at)).toBe(true);
+        expect(await store.forgetRegistration('wh_1', ENTRY, at)).toBe(true);
         expect(await store.listRegistrations()).toEqual([registration('wh_2', at.wall)]);
         expect((await store.list('audit', { limit: 5 })).items).toMatchObject([ENTRY]);
       }),
@@ -33,43 +31,8 @@ export function describeRegistrations(open: OpenEngine): void {
     it(
       'that is not held cannot be forgotten, and nothing is noted',
       inScene(open, async ({ store, now }) => {
-        for (const until of [0, HOUR_MS]) {
-          expect(await store.forgetRegistration('wh_1', now().wall + until, ENTRY, now())).toBe(false);
-        }
+        expect(await store.forgetRegistration('wh_1', ENTRY, now())).toBe(false);
         expect((await store.list('audit', { limit: 5 })).items).toEqual([]);
-      }),
-    );
-
-    it(
-      'stays until its end, is trimmed after it, and has none once it is saved anew',
-      inScene(open, async (scene) => {
-        const { store } = scene;
-        const { wall } = scene.now();
-        const trim = () =>
-          store.trim('registrations', {
-            before: scene.now().wall,
-            now: scene.now().wall,
-            after: 0,
-            limit: 10,
-          });
-        for (const id of ['wh_1', 'wh_2', 'wh_3']) await store.saveRegistration(registration(id, wall));
-        await store.forgetRegistration('wh_1', wall + 2 * HOUR_MS, ENTRY, scene.now());
-        // The later word counts, be it for a longer time or a shorter one.
-        await store.forgetRegistration('wh_1', wall + HOUR_MS, ENTRY, scene.now());
-        await store.forgetRegistration('wh_2', wall + HOUR_MS, ENTRY, scene.now());
-        expect(await store.listRegistrations()).toMatchObject([
-          { upstreamId: 'wh_1', expiresWall: wall + HOUR_MS, sealedSecret: 'sealed wh_1' },
-          { upstreamId: 'wh_2', expiresWall: wall + HOUR_MS },
-          { upstreamId: 'wh_3', expiresWall: null },
-        ]);
-        await store.saveRegistration(registration('wh_2', wall));
-        expect(await trim()).toEqual({ trimmed: 0, next: null });
-        scene.pass(HOUR_MS + 1);
-        expect(await trim()).toEqual({ trimmed: 1, next: null });
-        expect((await store.listRegistrations()).map(({ upstreamId }) => upstreamId)).toEqual([
-          'wh_2',
-          'wh_3',
-        ]);
       }),
     );
   });
@@ -117,7 +80,7 @@ export function describeRegistrations(open: OpenEngine): void {
         await store.releaseTokens('oauth', 'a');
         await store.saveRegistration(registration('wh_2', now().wall));
         expect(await store.reseal(present, ['a', 'b'], rotation, now())).toBe('changed');
-        await store.forgetRegistration('wh_2', 0, ENTRY, now());
+        await store.forgetRegistration('wh_2', ENTRY, now());
         await store.saveRegistration({ ...registration('wh_1', now().wall), sealedSecret: 'another' });
         expect(await store.reseal(present, ['a', 'b'], rotation, now())).toBe('changed');
         expect((await store.listSealed()).map(({ sealed }) => sealed)).toEqual(['another', 'sealed tokens']);

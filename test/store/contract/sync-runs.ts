@@ -166,7 +166,6 @@ export function describeSyncRuns(open: OpenEngine): void {
           sealedAnswer: 'answer',
           createdWall: scene.now().wall,
           delivers: ['policy.*'],
-          expiresWall: null,
         };
         await scene.store.saveRegistration(registration);
         // An answer without a secret takes none away.
