@@ -64,7 +64,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome & { trac
 
   const outcome = await story.play({ start: () => startMirror({ site, path, onCommit }) });
   evidence.close();
-  for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+  for (const suffix of ['', '-wal', '-shm', '.epoch.json']) rmSync(path + suffix, { force: true });
   const hash = createHash('sha256');
   for (const line of outcome.trace) hash.update(`${line}\n`);
   return { ...outcome, traceHash: hash.digest('hex') };
