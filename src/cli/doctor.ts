@@ -1,6 +1,5 @@
 import { Command } from 'commander';
 import wrapAnsi from 'wrap-ansi';
-import type { Finding } from '../doctor/findings.ts';
 import type { Configuration, Status } from '../ops/api/schemas.ts';
 import { commandOf } from '../ops/problems.ts';
 import { isWell } from '../ops/verdict.ts';
@@ -60,7 +59,7 @@ const SIGN_COLUMNS = 7;
 export function writeFinding(
   cli: Cli,
   sign: string,
-  { subject, says, remedy }: Omit<Finding, 'state'>,
+  { subject, says, remedy }: Omit<Configuration['findings'][number], 'state'>,
 ): void {
   const width = Math.max(40, (cli.out.columns ?? COLUMNS) - SIGN_COLUMNS);
   const text = [`${subject}: ${says}`, ...(remedy === null ? [] : [`What to do: ${remedy}`])];
