@@ -68,7 +68,7 @@ export interface PagesRequest {
  * Reads a list page by page, including the empty page that ends it. Once as many records were seen as the list's total says, a
  * 404, a 400, or a page that repeats the one before or the first ends it too: a service without pages repeats the first.
  * Throws UpstreamError for a page that keeps failing, and MirrorError: `paging` (its message names the setting that does not
- * fit), `page_repeated`, `endless_list`, `list_moved`, or `malformed_page`. If a row has no usable id, or two records have one id,
+ * fit), `page_repeated`, `endless_list`, or `malformed_page`. If a row has no usable id, or two records have one id,
  * the other pages are still read, and `malformed_page` is thrown at the end.
  */
 export function createPages(
@@ -124,15 +124,9 @@ export function createPages(
 
   /** A list read from its second page on looks like a whole one. Throws if the page before the first holds records of it. */
   async function checkFirstPage(request: PagesRequest, first: SeenPage, seen: Pick<Seen, 'has'>) {
-    const ask = extraPagesOf(request);
-    const earlier = await ask(paging.firstPage - 1, null);
+    const earlier = await extraPagesOf(request)(paging.firstPage - 1, null);
     const finding = explainBefore(earlier, first, seen, paging);
-    if (finding === null) return;
-    // `earlier` may be the first page as it is now, if every record on it is new.
-    const again = await ask(paging.firstPage, null);
-    if (again !== null && explainBefore(earlier, again, seen, paging) === null)
-      throw new MirrorError('list_moved', 'the list changes too fast to show all that it holds');
-    throw misfit(finding);
+    if (finding !== null) throw misfit(finding);
   }
 
   /** Behind the last page the service refuses. That proves no end where it shows only a window of a list, or a living record is missing. */
@@ -192,7 +186,7 @@ export function createPages(
         // The next page is asked for before this one is looked at and saved, so that neither the service nor the database waits. The second
         // one may be the whole list once more.
         if (hasRows && page !== 1) next = ask(page + 1);
-        const { objects, gone, others } = identify(request.kind, answer, options.pointers);
+        const { objects, gone, other } = identify(request.kind, answer, options.pointers);
         const { agedMs = 0 } = answer;
         const isEmpty = objects.length + gone.length === 0;
         const ids = JSON.stringify([...objects.map((object) => object.id), ...gone]);
@@ -215,8 +209,7 @@ export function createPages(
         opening ??= ids;
         for (const { id } of objects) hold(id);
         for (const id of gone) hold(id);
-        const [other] = others;
-        if (other !== undefined) {
+        if (other !== null) {
           const where = byOffset ? `the page at offset ${number}` : `page ${number}`;
           firstUnusable ??= `row ${other.row} of ${where}: a ${request.kind} ${other.why}`;
         }
@@ -269,20 +262,20 @@ export function contradiction(total: number | null, distinctIds: number, deleted
   return `the list shows ${distinctIds} records where its total says ${total}`;
 }
 
-/** The rows with their ids, and the rows without a usable id, counted from 1. Throws if all rows are without. */
+/** The rows with their ids, and the first row without a usable id, counted from 1. Throws if all rows are without. */
 function identify(
   kind: ListedKind,
   { objects: page, unusable }: Page,
   pointers: IdPointers,
-): { objects: ReadObject[]; gone: string[]; others: { row: number; why: string }[] } {
+): { objects: ReadObject[]; gone: string[]; other: { row: number; why: string } | null } {
   const rows = new Map<string, JsonObject>();
   const objects: ReadObject[] = [];
   const gone: string[] = [];
-  const others: { row: number; why: string }[] = [];
+  let other: { row: number; why: string } | null = null;
   for (const [index, data] of page.entries()) {
     const id = recordIdIn(data, kind, pointers);
     if (id === null) {
-      others.push({ row: index + 1, why: unusable.get(index) ?? whyNoId(data, kind, pointers) });
+      other ??= { row: index + 1, why: unusable.get(index) ?? whyNoId(data, kind, pointers) };
       continue;
     }
     const same = rows.get(id);
@@ -296,11 +289,10 @@ function identify(
     if (isMarkedDeleted(data, pointers)) gone.push(id);
     else objects.push({ id, json: JSON.stringify(data) });
   }
-  const [other] = others;
-  if (other !== undefined && objects.length + gone.length === 0) {
+  if (other !== null && objects.length + gone.length === 0) {
     throw malformed(`a ${kind} in the list ${other.why}; ${whereIdsMayBe(kind, page, pointers)}`);
   }
-  return { objects, gone, others };
+  return { objects, gone, other };
 }
 
 const malformed = (text: string) => new MirrorError('malformed_page', text);

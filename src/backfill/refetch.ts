@@ -74,26 +74,22 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     return { outcome: 'failed', error };
   }
 
+  const unreadable = ({ kind, id }: RefetchRequest) =>
+    ({ reason: 'unreadable_answer', kind, recordId: id }) as const;
   const soonMs = ({ attempts }: RefetchRequest) => backoffMs(READ_BACKOFF, attempts + 1, options.random());
   const seldomMs = ({ attempts }: RefetchRequest) =>
     backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
 
-  /** Reads another live record of the mirror. */
+  /** Reads another live record of the mirror, none of `asked`, to which it is added. */
   async function readAnother(
     request: RefetchRequest,
     kind: FetchedKind,
     seeksWitness: boolean,
+    asked = [request.id],
   ): Promise<Sight> {
-    const other = await store.someLiveRecord(kind, [request.id]);
-    return other === null ? 'none' : await readOther(request, kind, other, seeksWitness);
-  }
-
-  async function readOther(
-    request: RefetchRequest,
-    kind: FetchedKind,
-    id: string,
-    seeksWitness: boolean,
-  ): Promise<'seen' | 'failed'> {
+    const id = await store.someLiveRecord(kind, asked);
+    if (id === null) return 'none';
+    asked.push(id);
     const begun = { attempts: 0, absentFromList: false, since: atEarliest() };
     const seen = await refetch({ ...request, kind, id, ...begun, seeksWitness });
     return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
@@ -112,7 +108,12 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   }
 
   async function seePolicies(request: RefetchRequest): Promise<Sight> {
-    const page = await policiesPage(request);
+    const first = upstream.page('policy', firstPageOf(options.paging), request.lane);
+    const page = await first.catch((error: unknown) => {
+      // No fault of the record that the request is about. Full syncs report it.
+      if (upstream.isOwnFault(error)) return null;
+      throw error;
+    });
     if (page === null) return 'failed';
     const { answer, read } = page;
     const objects = answer.objects.flatMap((data) => {
@@ -124,16 +125,6 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     if (!applied.some((one) => one.witness)) return applied.length > 0 ? 'failed' : 'none';
     upstream.noteWitness(request.kind, read);
     return 'seen';
-  }
-
-  /** Null: the answer cannot be used, which is no fault of the record that the request is about. Full syncs report it. */
-  async function policiesPage({ lane }: RefetchRequest) {
-    try {
-      return await upstream.page('policy', firstPageOf(options.paging), lane);
-    } catch (error) {
-      if (upstream.isOwnFault(error)) return null;
-      throw error;
-    }
   }
 
   async function apply(kind: Kind, objects: ReadObject[], read: ReadMoment, syncRunId: number | null) {
@@ -215,13 +206,13 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       )[0]!;
       if (applied.witness) upstream.noteWitness(kind, read);
       if (agedMs > timing.settleMs && !applied.verified)
-        await store.openProblem({ reason: 'unreadable_answer', kind, recordId: id }, agedText(agedMs), now());
+        await store.openProblem(unreadable(request), agedText(agedMs), now());
       return { outcome: 'applied', applied };
     } catch (error) {
       if (!(error instanceof UpstreamError || error instanceof UnaddressableError)) throw error;
       if (upstream.isOwnFault(error)) {
         const text = unreadableText(error);
-        await store.openProblem({ reason: 'unreadable_answer', kind, recordId: id }, text, now(), text);
+        await store.openProblem(unreadable(request), text, now(), text);
       }
       // Saved first, so that the search for a readable record prefers others.
       const outcome = await retryLater(request, describeError(error), soonMs(request));
@@ -236,17 +227,11 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     const { kind, id } = request;
     const asked = [id];
     while (asked.length <= OTHERS_ASKED && !upstream.isRejected(kind)) {
-      const other = await store.someLiveRecord(kind, asked);
-      if (other === null) break;
-      asked.push(other);
-      if ((await readOther(request, kind, other, false)) === 'seen') {
+      const sight = await readAnother(request, kind, false, asked);
+      if (sight === 'none') break;
+      if (sight === 'seen') {
         const text = `${describeError(error)}, while others of its kind can be read`;
-        return await store.openProblem(
-          { reason: 'unreadable_answer', kind, recordId: id },
-          text,
-          now(),
-          text,
-        );
+        return await store.openProblem(unreadable(request), text, now(), text);
       }
     }
     await upstream.noteForbidden(kind, error, asked.length);

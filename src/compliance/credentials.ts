@@ -10,7 +10,6 @@ import {
   GRANT,
   GrantRefused,
   isAboutGrant,
-  isReadOnly,
   type Needs,
   openTokens,
   scopesFor,
@@ -80,7 +79,7 @@ interface TokenSource {
 }
 
 /** One renewal at a time in this process. If it is refused, all that wait get the refusal. If it was aborted by its own caller, the next one begins another. */
-function tokenCredentials({ settings, clock, needs }: CredentialsOptions, source: TokenSource): Credentials {
+function tokenCredentials({ clock }: CredentialsOptions, source: TokenSource): Credentials {
   let renewal: Promise<Tokens> | null = null;
 
   async function usable(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
@@ -101,13 +100,7 @@ function tokenCredentials({ settings, clock, needs }: CredentialsOptions, source
 
   return {
     async authorization(signal) {
-      const tokens = await usable(null, signal);
-      if (settings.auth === 'oauth' && needs === 'write' && isReadOnly(tokens)) {
-        throw new UpstreamError('forbidden', 'the sign-in was for reading only, and this writes', {
-          remedy: 'Run `compliance-mirror login --write` first.',
-        });
-      }
-      return `Bearer ${tokens.accessToken}`;
+      return `Bearer ${(await usable(null, signal)).accessToken}`;
     },
 
     async renew(signal, rejected) {

@@ -342,7 +342,10 @@ const REMEDIES: Readonly<Record<Exclude<UpstreamErrorKind, 'unauthorized'>, stri
 };
 
 function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
-  if (kind !== 'unauthorized') return REMEDIES[kind];
+  if (kind !== 'unauthorized')
+    return kind === 'forbidden' && auth === 'oauth'
+      ? `${REMEDIES[kind]} What writes needs \`compliance-mirror login --write\`.`
+      : REMEDIES[kind];
   return auth === 'api_key'
     ? 'The service refuses the API key: check COMPLIANCE_API_KEY and whether the key was revoked.'
     : 'The service refuses our token: check the COMPLIANCE_CLIENT_* settings, or sign in again.';

@@ -85,12 +85,6 @@ export function scopesFor(configured: readonly string[], needs: Needs): string[]
   return [...new Set(needs === 'write' ? [...configured, 'write'] : configured)];
 }
 
-/** Whether the only scope is `read`. What other scopes allow, only the service knows. */
-export function isReadOnly({ askedScopes, grantedScopes }: Tokens): boolean {
-  const scopes = grantedScopes ?? askedScopes;
-  return scopes.length > 0 && scopes.every((scope) => scope === 'read');
-}
-
 /** The only grant of this installation: each sign-in replaces it. */
 export const GRANT = 'oauth';
 

@@ -110,16 +110,6 @@ it.each([
   },
 );
 
-it('a service that answers a number before its first page with that page does not number its pages from 0, however much is new', async () => {
-  let list = ['a', 'b', 'c', 'd', 'e'];
-  const shownOf = (page: number) => {
-    if (page === 3) list = ['y', 'z', 'c', 'd', 'e'];
-    const at = 2 * (Math.max(1, page) - 1);
-    return { ids: list.slice(at, at + 2), total: null };
-  };
-  await expect(read(shownOf)).rejects.toThrow('the list changes too fast');
-});
-
 it('a list is whole where the page before its first is no page, and not where nobody knows whether it is', async () => {
   const without = (kind: 'server' | 'malformed' | 'network' | 'unauthorized') => (page: number) => {
     if (page === 0) throw new UpstreamError(kind, 'no useful answer');

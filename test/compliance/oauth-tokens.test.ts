@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { MalformedAnswer } from '../../src/compliance/envelope.ts';
 import {
   challengeOf,
-  isReadOnly,
   readConsent,
   scopesFor,
   startConsent,
@@ -73,16 +72,6 @@ describe('scopes', () => {
     expect(scopesFor(['read'], 'read')).toEqual(['read']);
     expect(scopesFor(['read'], 'write')).toEqual(['read', 'write']);
     expect(scopesFor(['write', 'read'], 'write')).toEqual(['write', 'read']);
-  });
-
-  it.each([
-    [['read'], null, true],
-    [['read', 'write'], null, false],
-    [['read', 'write'], ['read'], true],
-    [['everything'], null, false],
-    [['read'], [], false],
-  ])('asked %j, granted %j: for reading only is %s', (askedScopes, grantedScopes, expected) => {
-    expect(isReadOnly({ ...before, askedScopes, grantedScopes })).toBe(expected);
   });
 });
 

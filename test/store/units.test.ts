@@ -8,7 +8,6 @@ import { createDeletionVerbs } from '../../src/store/units/deletions.ts';
 import { createDueVerbs } from '../../src/store/units/due.ts';
 import { createHeartbeatVerbs } from '../../src/store/units/heartbeat.ts';
 import { createPlannerVerbs } from '../../src/store/units/next-work.ts';
-import { createFullSyncVerbs } from '../../src/store/units/sync-runs.ts';
 import { workNow } from './planner.ts';
 import { TIMING } from './scene.ts';
 
@@ -74,27 +73,6 @@ it('a beat, and a read that found nothing, wait for no answer while they hold th
   const context = { witnessed: false, timing: TIMING } as never;
   await createBackfillVerbs(database).recordMissing('vendor', 'v', read as never, context);
   expect(waited).toBe(0);
-});
-
-it('what was touched is whole where retention takes the end of the feed while it is read', async () => {
-  const trims: (() => void)[] = [];
-  const { db, database } = overheard((statement) => {
-    const { prepared } = statementsOf(db)(statement);
-    if (!prepared.source.includes('FROM changes')) return;
-    for (const trim of trims.splice(0)) trim();
-  });
-  await createDueVerbs(database).makeKnown('vendor', ['v', 'w', 'x'], NOW);
-  db.exec(`INSERT INTO vendors (id, data, first_seen_at, synced_at, cause, change_seq) VALUES ('v', '{}', '', '', '', 1);
-    INSERT INTO changes (seq, kind, record_id, operation, before, after, data, cause, at)
-    VALUES (1, 'vendor', 'v', 'created', 'null', '{}', '{}', '', '');
-    UPDATE counter SET value = 1`);
-  trims.push(() =>
-    db.exec(
-      `DELETE FROM changes; INSERT INTO facts (name, value) VALUES ('changes_trimmed', '{"through":1}')`,
-    ),
-  );
-  expect([...(await createFullSyncVerbs(database).touchedSince('vendor', 0))]).toEqual(['v']);
-  expect(trims).toEqual([]);
 });
 
 it('what is missing is found among what is missing, however many records there are', async () => {

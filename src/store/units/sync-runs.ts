@@ -3,12 +3,11 @@ import type { Database, Unit } from '../database.ts';
 import { events, kindState, recordState, syncRuns } from '../schema.ts';
 import { json, type SQL, sql } from '../statement.ts';
 import type { Now, SyncRunEnd, SyncRunOutcome, SyncRunProgress } from '../values.ts';
-import { countOf, settleUnknown } from './due.ts';
+import { settleUnknown } from './due.ts';
 import { hasUnnamed, isAccepted, openProblem, resolveAfterFullSync } from './problems.ts';
 import { reading } from './reading.ts';
 import { TABLE_OF } from './records.ts';
 import { idsOf, insertInto, isOneOf, iso, readFact, singleValue, update } from './sql.ts';
-import { trimmedChanges } from './upkeep.ts';
 
 /** Sync runs, and what they have not seen. */
 export function createFullSyncVerbs(database: Database) {
@@ -99,25 +98,17 @@ export function createFullSyncVerbs(database: Database) {
         ),
     ),
 
-    touchedSince: reading(async (kind: Kind, number: number): Promise<Set<string>> => {
-      const areChangesFewer =
-        (await database.currentNumber()) - number < (await countOf(statements, kind, 'known'));
-      const markedDirty = await idsOf(
-        statements,
-        sql`SELECT id FROM record_state WHERE kind = ${kind} AND dirty > ${number}`,
-      );
-      if (areChangesFewer) {
-        const changed = await idsOf(
-          statements,
-          sql`SELECT record_id AS id FROM changes WHERE seq > ${number} AND kind = ${kind}`,
-        );
-        // Asked afterwards, since another process may trim changes meanwhile.
-        const trimmed = await trimmedChanges(statements);
-        if ((trimmed?.through ?? 0) <= number) return new Set([...markedDirty, ...changed]);
-      }
-      const written = sql`SELECT id FROM ${TABLE_OF[kind]} WHERE change_seq > ${number}`;
-      return new Set([...markedDirty, ...(await idsOf(statements, written))]);
-    }),
+    /** Ids that events or writes have touched since `number`. */
+    touchedSince: reading(
+      async (kind: Kind, number: number): Promise<Set<string>> =>
+        new Set(
+          await idsOf(
+            statements,
+            sql`SELECT id FROM record_state WHERE kind = ${kind} AND dirty > ${number}
+              UNION SELECT id FROM ${TABLE_OF[kind]} WHERE change_seq > ${number}`,
+          ),
+        ),
+    ),
 
     /** Whether an event about a deletion was accepted after `number`, or at `wall` or later. */
     hasAnnouncedDeletion: reading(async (kind: Kind, number: number, wall: number): Promise<boolean> => {
