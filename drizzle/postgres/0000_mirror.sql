@@ -221,8 +221,6 @@ CREATE TABLE "tokens" (
 	"sealed" text NOT NULL,
 	"version" integer NOT NULL,
 	"refusal" text,
-	"lease_owner" text,
-	"lease_until" bigint,
 	"saved_at" timestamp with time zone NOT NULL
 );
 --> statement-breakpoint

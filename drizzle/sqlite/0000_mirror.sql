@@ -298,8 +298,6 @@ CREATE TABLE `tokens` (
 	`sealed` text NOT NULL,
 	`version` integer NOT NULL,
 	`refusal` text,
-	`lease_owner` text,
-	`lease_until` integer,
 	`saved_at` text NOT NULL
 );
 --> statement-breakpoint

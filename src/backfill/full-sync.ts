@@ -356,7 +356,8 @@ export function createFullSyncer(
       }
       if (!isAddressable(id)) return 'settled';
       if (tries >= READ_TRIES)
-        return (await store.isAccepted({ reason: 'unreadable_answer', kind: reading.kind, recordId: id }))
+        return (await store.standing({ reason: 'unreadable_answer', kind: reading.kind, recordId: id }))
+          .isAccepted
           ? 'settled'
           : 'failed';
       await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);

@@ -99,9 +99,8 @@ export async function auditHere(cli: Cli, entry: Parameters<Store['audit']>[0]):
 /** Without a database nobody can have signed in. */
 const NO_TOKENS: TokenStore = {
   readTokens: async () => null,
-  leaseTokens: async () => null,
-  releaseTokens: async () => {},
+  takeLease: async () => null,
+  releaseLease: async () => {},
   saveTokens: async () => false,
-  refuseTokens: async () => false,
   audit: async () => 0,
 };

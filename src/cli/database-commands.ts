@@ -1,11 +1,12 @@
 import { Command } from 'commander';
+import { GRANT } from '../compliance/oauth.ts';
 import { sealSecret } from '../compliance/secrets.ts';
 import { bytes } from '../ops/words.ts';
-import { momentOf } from '../platform/clock.ts';
+import { type Clock, momentOf } from '../platform/clock.ts';
 import { readCredentialsKey } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { openedText } from '../service/signing-secrets.ts';
-import type { SealedText, Store } from '../store/store.ts';
+import type { Lease, SealedText, Store } from '../store/store.ts';
 import { type Cli, writeText } from './cli.ts';
 import { auditHere } from './client.ts';
 import { clockOf, configHere, engines, withStore } from './database.ts';
@@ -108,33 +109,47 @@ async function rotateKey(cli: Cli, path: string): Promise<void> {
 /** Resolves with how many secrets were encrypted anew; null: the new key opens all of them already. */
 async function reseal(store: Store, key: Uint8Array, fresh: Uint8Array): Promise<number | null> {
   const clock = await clockOf(store);
-  const patientUntil = clock.steady() + RENEWAL_PATIENCE_MS;
-  for (;;) {
-    const present = await store.listSealed();
-    const isFresh = (text: SealedText) => openedText(text, fresh) !== null;
-    // After an earlier rotation, "webhook register" or "login" may still have stored something with the old key.
-    const old = present.filter((text) => !isFresh(text));
-    const closed = old.filter((text) => openedText(text, key) === null);
-    if (closed.length > 0) {
-      throw new UsageError(
-        `these do not open with CREDENTIALS_KEY, and nothing was changed: ${closed.map(nameOf).join(', ')}`,
-        'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "webhook forget", and "login" again',
+  const lease = await tokensLease(store, clock);
+  let count: number | null = null;
+  try {
+    await store.reseal((present) => {
+      const isFresh = (text: SealedText) => openedText(text, fresh) !== null;
+      // After an earlier rotation, "webhook register" or "login" may still have stored something with the old key.
+      const old = present.filter((text) => !isFresh(text));
+      const closed = old.filter((text) => openedText(text, key) === null);
+      if (closed.length > 0) {
+        throw new UsageError(
+          `these do not open with CREDENTIALS_KEY, and nothing was changed: ${closed.map(nameOf).join(', ')}`,
+          'set CREDENTIALS_KEY to the key they were stored with; if it is lost: "webhook forget", and "login" again',
+        );
+      }
+      if (old.length === 0 && present.length > 0) return null;
+      count = old.length;
+      const resealed = present.map((text) =>
+        isFresh(text) ? text.sealed : sealSecret(fresh, openedText(text, key) ?? '', text),
       );
-    }
-    if (old.length === 0 && present.length > 0) return null;
-    const resealed = present.map((text) =>
-      isFresh(text) ? text.sealed : sealSecret(fresh, openedText(text, key) ?? '', text),
-    );
-    const entry = { actor: 'cli', action: 'rotate_key', outcome: `ok:${old.length}`, target: null };
-    const outcome = await store.reseal(present, resealed, entry, momentOf(clock));
-    if (outcome === 'done') return old.length;
-    if (clock.steady() > patientUntil) {
-      throw new MirrorError('busy', 'the tokens are being renewed, and nothing was changed', {
-        retryable: true,
-        remedy: 'try again in a minute',
-      });
-    }
-    await clock.sleep(LOOK_EVERY_MS);
+      return {
+        resealed,
+        entry: { actor: 'cli', action: 'rotate_key', outcome: `ok:${count}`, target: null },
+      };
+    }, momentOf(clock));
+  } finally {
+    await store.releaseLease(lease);
+  }
+  return count;
+}
+
+/** Nobody renews the tokens while this is held: a renewal uses up what it has read. */
+async function tokensLease(store: Store, clock: Clock): Promise<Lease> {
+  const owner = `rotate-key ${process.pid}`;
+  for (const until = clock.steady() + RENEWAL_PATIENCE_MS; ; await clock.sleep(LOOK_EVERY_MS)) {
+    const lease = await store.takeLease(GRANT, owner, RENEWAL_PATIENCE_MS, clock.wall());
+    if (lease !== null) return lease;
+    if (clock.steady() <= until) continue;
+    throw new MirrorError('busy', 'the tokens are being renewed, and nothing was changed', {
+      retryable: true,
+      remedy: 'try again in a minute',
+    });
   }
 }
 

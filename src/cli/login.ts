@@ -63,7 +63,7 @@ export async function login(cli: Cli, options: LoginOptions): Promise<void> {
     const attempt = signIn(cli, options, settings, store, clock);
     const tokens = await (isListening ? attempt.overListener() : attempt.overPaste());
     const entry = { actor: ACTOR, action: 'token_grant', outcome: 'ok', target: GRANT };
-    await store.saveTokens(GRANT, sealTokens(key(), tokens), null, entry, momentOf(clock));
+    await store.saveTokens(GRANT, { sealed: sealTokens(key(), tokens) }, null, entry, momentOf(clock));
     report(cli, tokens, options.write === true);
   });
 }

@@ -2,7 +2,7 @@ import { randomUUID, scryptSync } from 'node:crypto';
 import { type Clock, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
-import type { OperatorStore, StoredTokens } from '../store/store.ts';
+import type { Store, StoredTokens } from '../store/store.ts';
 import type { Credentials } from './client.ts';
 import { UpstreamError } from './errors.ts';
 import {
@@ -19,10 +19,7 @@ import {
 } from './oauth.ts';
 
 /** The store's verbs for tokens. */
-export type TokenStore = Pick<
-  OperatorStore,
-  'readTokens' | 'leaseTokens' | 'releaseTokens' | 'saveTokens' | 'refuseTokens' | 'audit'
->;
+export type TokenStore = Pick<Store, 'readTokens' | 'takeLease' | 'releaseLease' | 'saveTokens' | 'audit'>;
 
 interface CredentialsOptions {
   settings: ComplianceSettings;
@@ -179,9 +176,14 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
     return opened.tokens;
   }
 
-  async function current(): Promise<Tokens> {
+  async function stored(): Promise<StoredTokens> {
     const row = await store.readTokens(GRANT);
     if (row === null) throw unauthorized(`nobody has signed in to the compliance service yet: ${SIGN_IN}`);
+    return row;
+  }
+
+  async function current(): Promise<Tokens> {
+    const row = await stored();
     try {
       return open(row);
     } catch (error) {
@@ -195,17 +197,19 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
   async function renew(rejected: string | null, signal: AbortSignal): Promise<Tokens> {
     for (;;) {
       signal.throwIfAborted();
-      const row = await store.leaseTokens(GRANT, owner, leaseMs, now());
-      if (row === null) {
+      // By the wall clock, which a command and a service share.
+      const lease = await store.takeLease(GRANT, owner, leaseMs, clock.wall());
+      if (lease === null) {
         await clock.sleep(LOOK_EVERY_MS, signal);
         continue;
       }
       try {
+        const row = await stored();
         const tokens = open(row);
         const done = isUsable(tokens, rejected, clock) ? tokens : await refresh(row, tokens, signal);
         if (done !== null) return done;
       } finally {
-        await store.releaseTokens(GRANT, owner);
+        await store.releaseLease(lease);
       }
     }
   }
@@ -222,7 +226,13 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
       const fresh = isKept ? latest!.tokens : await endpoint.refresh({ ...tokens, refreshToken }, signal);
       latest = { version: row.version, tokens: fresh };
       const sealed = sealTokens(options.key()!, fresh);
-      const isSaved = await store.saveTokens(GRANT, sealed, row.version, { ...entry, outcome: 'ok' }, now());
+      const isSaved = await store.saveTokens(
+        GRANT,
+        { sealed },
+        row.version,
+        { ...entry, outcome: 'ok' },
+        now(),
+      );
       return isSaved ? fresh : null;
     } catch (error) {
       if (!(error instanceof GrantRefused)) throw error;
@@ -232,7 +242,7 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
         throw error;
       }
       // Saved, because another try would be refused too. The next sign-in clears it.
-      await store.refuseTokens(GRANT, error.reason, row.version, refused, now());
+      await store.saveTokens(GRANT, { refusal: error.reason }, row.version, refused, now());
       return null;
     }
   }

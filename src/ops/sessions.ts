@@ -15,7 +15,7 @@ const NOTE_USE_MS = 60_000;
  */
 const MAX_SESSIONS = 50;
 
-export type SessionStore = Pick<Store, 'openSession' | 'findSession' | 'touchSession' | 'closeSession'>;
+export type SessionStore = Pick<Store, 'openSession' | 'useSession' | 'closeSession'>;
 
 /** A copy of the database lets nobody sign in: it has only a hash of the cookie, and a hash of cookie and token together. */
 export function createSessions(options: {
@@ -39,9 +39,9 @@ export function createSessions(options: {
     /** Null: unknown, expired, or its token is gone. Counts as use. */
     async find(id: string) {
       const hash = digest('session', id);
-      const session = await store.findSession(hash);
-      if (session === null) return null;
       const now = clock.steady();
+      const session = await store.useSession(hash, now, NOTE_USE_MS);
+      if (session === null) return null;
       const token = tokens().find(({ key }) => isSame(session.sealed, digest('token', id, key)));
       const isOver = now - session.openedAt >= SESSION_LIFETIME_MS || now - session.usedAt >= SESSION_IDLE_MS;
       // Taking a token away ends its sessions, even if the token comes back.
@@ -49,7 +49,6 @@ export function createSessions(options: {
         await store.closeSession(hash);
         return null;
       }
-      if (now - session.usedAt >= NOTE_USE_MS) await store.touchSession(hash, now);
       return { name: token.name, role: token.role, isSession: true };
     },
     async close(id: string): Promise<void> {
@@ -69,12 +68,10 @@ export function sessionsInMemory(): SessionStore {
       for (const { hash } of own.slice(0, Math.max(0, own.length - atMost + 1))) sessions.delete(hash);
       sessions.set(session.hash, session);
     },
-    async findSession(hash) {
-      return sessions.get(hash) ?? null;
-    },
-    async touchSession(hash, usedAt) {
-      const session = sessions.get(hash);
-      if (session !== undefined) session.usedAt = usedAt;
+    async useSession(hash, now, noteMs) {
+      const session = sessions.get(hash) ?? null;
+      if (session !== null && now - session.usedAt >= noteMs) sessions.set(hash, { ...session, usedAt: now });
+      return session;
     },
     async closeSession(hash) {
       sessions.delete(hash);

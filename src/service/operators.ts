@@ -21,7 +21,7 @@ import type { DeliveryWatch } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
 import type { Repairs } from './repairs.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
-import type { ServiceState } from './state.ts';
+import { PAUSED, type ServiceState } from './state.ts';
 import type { WorkerLease } from './worker-lease.ts';
 
 interface OperatorsOptions extends Base {
@@ -218,11 +218,13 @@ function operatorsActions(options: OperatorsOptions): OpsActions {
       return await backfill.find(about);
     },
     async pause() {
-      state.setPause(await store.pause(momentOf(clock)));
+      const { openSince } = await store.standing(PAUSED);
+      if (openSince === null) await store.openProblem(PAUSED, null, momentOf(clock));
+      state.setPause(openSince ?? clock.wall());
       lease.notify('work');
     },
     async resume() {
-      await store.resume(momentOf(clock));
+      await store.endProblem(PAUSED, momentOf(clock));
       state.setPause(null);
       lease.notify('work');
     },

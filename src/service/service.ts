@@ -8,7 +8,7 @@ import { type Base, openPlace, overDatabase, type Place, type ServiceOptions } f
 import { createOperators, type Operators, requireTokens } from './operators.ts';
 import { createRepairs, openRiskIds } from './repairs.ts';
 import { AWAITED_LOOK_MS, SECRETS_LOOK_MS, type SigningSecrets } from './signing-secrets.ts';
-import { createHeartbeat, createServiceState } from './state.ts';
+import { createHeartbeat, createServiceState, PAUSED } from './state.ts';
 import { createTelemetry } from './telemetry.ts';
 import { keepUp } from './upkeep.ts';
 import { createWorkerLease, type Held } from './worker-lease.ts';
@@ -136,7 +136,7 @@ async function build(base: Base, secrets: SigningSecrets, { listeners }: Place, 
     receiverUrl: listeners.receiverUrl,
     signal,
   });
-  state.setPause(await store.openSince({ reason: 'paused', kind: null, recordId: null }));
+  state.setPause((await store.standing(PAUSED)).openSince);
   await state.beat();
   return {
     base,
@@ -172,7 +172,7 @@ function start({ listeners, fail }: Place, built: Built, signal: AbortSignal): P
     await built.watch.check();
   }
   async function look(isNotified: boolean): Promise<void> {
-    state.setPause(await store.openSince({ reason: 'paused', kind: null, recordId: null }));
+    state.setPause((await store.standing(PAUSED)).openSince);
     await repairs.backfill?.look(isNotified);
   }
   const works = [

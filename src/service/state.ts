@@ -2,11 +2,13 @@ import { NOTHING_KNOWN, type UpstreamHealth, unreachableSince } from '../backfil
 import { KINDS } from '../compliance/kinds.ts';
 import { type Clock, createNap, momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
-import type { ServiceFacts } from '../store/store.ts';
+import type { ProblemKey, ServiceFacts } from '../store/store.ts';
 import { noteDowntime } from './missed-deliveries.ts';
 import type { Base } from './opening.ts';
 import type { Repairs } from './repairs.ts';
 import type { WorkerLease } from './worker-lease.ts';
+
+export const PAUSED: ProblemKey = { reason: 'paused', kind: null, recordId: null };
 
 export type ServiceState = ReturnType<typeof createServiceState>;
 

@@ -73,7 +73,7 @@ export function createWorkerBackfill(options: {
     const own = lease === null ? store : underLease(store, lease, clock);
     await own.interruptSyncRuns(now());
     const unreachable = { reason: 'unreachable', kind: null, recordId: null } as const;
-    const wasUnreachable = (await store.openSince(unreachable)) !== null;
+    const wasUnreachable = (await store.standing(unreachable)).openSince !== null;
     const made = await options.create(own, wasUnreachable);
     const { backfill } = made;
     if (paused) backfill.pause();

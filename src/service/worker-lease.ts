@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Clock, createNap, momentOf, sharedClock, systemClock } from '../platform/clock.ts';
+import { type Clock, createNap, sharedClock, systemClock } from '../platform/clock.ts';
 import type { Lease, Notice, Store } from '../store/store.ts';
 
 /** The process that holds this lease is the worker: it processes events, asks the API, and does what one process does for all. */
@@ -37,7 +37,6 @@ export function createWorkerLease(options: {
   const { store, clock, onError } = options;
   const id = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const isAlone = store.engine === 'sqlite';
-  const now = () => momentOf(clock);
   const nap = createNap(clock);
   /** Notices that are on their way; true: once more after that. */
   const sending = new Map<Notice, boolean>();
@@ -52,7 +51,7 @@ export function createWorkerLease(options: {
     while (!signal.aborted) {
       try {
         const askedAt = clock.steady();
-        const lease = isAlone ? null : await store.takeLease(WORKER_LEASE, id, LEASE_MS, now());
+        const lease = isAlone ? null : await store.takeLease(WORKER_LEASE, id, LEASE_MS, clock.steady());
         if (lease !== null) await whileHeld(lease, askedAt, works, signal);
         else if (isAlone) await allOrNone(works, { lease, signal });
       } catch (error) {
@@ -95,7 +94,7 @@ export function createWorkerLease(options: {
       const answered = new AbortController();
       // Also after the work has ended: a request that arrived after the release would take the lease again.
       const kept = await Promise.race([
-        store.takeLease(lease.name, lease.owner, LEASE_MS, now()).catch(onError),
+        store.takeLease(lease.name, lease.owner, LEASE_MS, clock.steady()).catch(onError),
         // A network that loses the answer must not keep this process at work.
         clock.sleep(Math.max(1, goodUntil - SAFETY_MS - askedAt), answered.signal),
       ]);

@@ -347,14 +347,12 @@ export function tablesOf(engine: Vocabulary) {
       createdAt: instant('created_at').notNull(),
     }),
 
-    /** OAuth tokens, sealed. The lease's owner renews them; `lease_until` is in milliseconds of the wall clock. */
+    /** OAuth tokens, sealed. Who holds the lease of their name renews them. */
     tokens: table('tokens', {
       name: text('name').primaryKey(),
       sealed: text('sealed').notNull(),
       version: integer('version').notNull(),
       refusal: text('refusal'),
-      leaseOwner: text('lease_owner'),
-      leaseUntil: number('lease_until'),
       savedAt: instant('saved_at').notNull(),
     }),
 
@@ -432,7 +430,7 @@ export function tablesOf(engine: Vocabulary) {
 
     // ─── shared by several processes; instants are milliseconds of the steady clock, which is shared too ───────
 
-    /** Work that only one process does at a time. The fence rises when another process takes it over. */
+    /** Work that only one process does at a time, by a clock that all share. The fence rises when another process takes it over. */
     leases: table('leases', {
       name: text('name').primaryKey(),
       owner: text('owner').notNull(),

@@ -62,7 +62,11 @@ const STATES: readonly (readonly [string, title: string, (h: Harness) => unknown
       await store.openProblem({ reason: 'unreachable', kind: null, recordId: null }, last_error, now());
     },
   ],
-  ['paused', 'The mirror is paused', ({ store, now }) => store.pause(now())],
+  [
+    'paused',
+    'The mirror is paused',
+    ({ store, now }) => store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, now()),
+  ],
   [
     'events-only',
     'The mirror shows what the deliveries said',
@@ -178,7 +182,7 @@ test.runIf(IS_FULL)(
         Object.assign(live, before);
       }
       Object.assign(live, before);
-      await good.store.resume(good.now());
+      await good.store.endProblem({ reason: 'paused', kind: null, recordId: null }, good.now());
     }
     await context.close();
     there.close();

@@ -99,7 +99,7 @@ test('an operator signs in by the link and sees the verdict change without a rel
 
   await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1000 });
   await page.getByRole('heading', { name: 'The mirror is catching up: 1 event waits' }).waitFor();
-  await h.store.pause(h.now());
+  await h.store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, h.now());
   await page.getByRole('heading', { name: PROBLEMS.paused.sentence, level: 1 }).waitFor();
   expect(await page.title()).toBe(`${PROBLEMS.paused.sentence} · compliance mirror`);
   expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true);
@@ -142,7 +142,7 @@ test('a new verdict is read out, once, by an element that was there before', asy
   const said = page.locator('main > [role="status"]');
   await said.filter({ hasText: 'first full sync' }).waitFor();
   await page.evaluate("document.querySelector('main > [role=status]').dataset.marked = 'yes'");
-  await h.store.pause(h.now());
+  await h.store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, h.now());
   await page.locator('main > [role="status"][data-marked]', { hasText: 'The mirror is paused' }).waitFor();
   expect(await said.count()).toBe(1);
 });
@@ -159,7 +159,7 @@ test('a page in the background asks for nothing, but for the overview, and goes 
   tab.on('request', () => {
     asked += 1;
   });
-  await h.store.pause(h.now());
+  await h.store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, h.now());
   await expect.poll(() => page.title(), { timeout: WAIT_MS }).toContain('The mirror is paused');
   for (let more = 0; more < 3; more += 1) await page.waitForResponse(`${server.url}/`);
   // One may have been under way.

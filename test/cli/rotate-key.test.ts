@@ -70,10 +70,16 @@ describe('rotating the key of what is stored', () => {
       await register(settings);
       const store = await openStore(settings['DATABASE_URL'] ?? '');
       const entry = { actor: 'login', action: 'token_grant', outcome: 'ok', target: 'oauth' };
-      await store.saveTokens('oauth', sealSecret(old, '{}', { table: 'tokens', row: 'oauth' }), null, entry, {
-        wall: Date.now(),
-        steady: 0,
-      });
+      await store.saveTokens(
+        'oauth',
+        { sealed: sealSecret(old, '{}', { table: 'tokens', row: 'oauth' }) },
+        null,
+        entry,
+        {
+          wall: Date.now(),
+          steady: 0,
+        },
+      );
       await store.close();
 
       const running = start(['serve'], settings);
@@ -115,12 +121,12 @@ describe('rotating the key of what is stored', () => {
       const [held] = await store.listRegistrations();
       // Copied from another row, where it opened.
       await store.saveRegistration({ ...held!, upstreamId: 'wh_copy' });
-      const before = await store.listSealed();
+      const before = await store.listRegistrations();
       const path = fileOf(directory, randomBytes(32), 'new.key');
       const { code, err } = await cli(['rotate-key', '--new-key-file', path], settings);
       expect(code).toBe(2);
       expect(err).toContain('nothing was changed: registration_answers wh_copy, registrations wh_copy');
-      expect(await store.listSealed()).toEqual(before);
+      expect(await store.listRegistrations()).toEqual(before);
       await store.close();
     });
   });

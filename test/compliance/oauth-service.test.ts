@@ -58,7 +58,7 @@ async function signIn(): Promise<void> {
   const request = { code: server.issueCode(), redirectUri: REDIRECT_URI, verifier: null, scopes: ['read'] };
   const tokens = await endpoint.exchangeCode(request, new AbortController().signal);
   const entry = { actor: 'login', action: 'token_grant', outcome: 'ok', target: GRANT };
-  await store.saveTokens(GRANT, sealTokens(KEY, tokens), null, entry, {
+  await store.saveTokens(GRANT, { sealed: sealTokens(KEY, tokens) }, null, entry, {
     wall: clock.wall(),
     steady: clock.steady(),
   });

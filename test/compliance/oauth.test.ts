@@ -85,7 +85,7 @@ async function signIn(store: Store, scopes = ['read']): Promise<Tokens> {
   const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
   const request = { code: server.issueCode(), redirectUri: 'http://127.0.0.1:1/callback', verifier: null };
   const tokens = await endpoint.exchangeCode({ ...request, scopes }, never);
-  await store.saveTokens(GRANT, sealTokens(KEY, tokens), null, ENTRY, now());
+  await store.saveTokens(GRANT, { sealed: sealTokens(KEY, tokens) }, null, ENTRY, now());
   return tokens;
 }
 
@@ -295,7 +295,7 @@ describe("a person's grant", () => {
   it('waits for a process that renews, and takes over from one that died meanwhile', async () => {
     await signIn(store);
     await clock.advance(HOUR_MS);
-    expect(await store.leaseTokens(GRANT, 'a process that is gone', 10_000, now())).not.toBeNull();
+    expect(await store.takeLease(GRANT, 'a process that is gone', 10_000, clock.wall())).not.toBeNull();
     const asked = ours.authorization(never);
     await clock.advance(9_900);
     expect(refreshes()).toHaveLength(0);
@@ -308,11 +308,11 @@ describe("a person's grant", () => {
     await signIn(store);
     await clock.advance(HOUR_MS);
     const leases: number[] = [];
-    const leaseTokens: Store['leaseTokens'] = async (...args) => {
+    const takeLease: Store['takeLease'] = async (...args) => {
       leases.push(args[2]);
-      return await store.leaseTokens(...args);
+      return await store.takeLease(...args);
     };
-    await credentials({ ...store, leaseTokens }).authorization(never);
+    await credentials({ ...store, takeLease }).authorization(never);
     expect(leases[0]).toBeGreaterThan(server.settings().timeoutMs);
   });
 
@@ -401,7 +401,13 @@ describe("a person's grant", () => {
     const ours = credentials(store);
     const before = await ours.authorization(never);
     const { sealed } = (await store.readTokens(GRANT))!;
-    await store.saveTokens(GRANT, sealTokens(randomBytes(32), openTokens(KEY, sealed)), null, ENTRY, now());
+    await store.saveTokens(
+      GRANT,
+      { sealed: sealTokens(randomBytes(32), openTokens(KEY, sealed)) },
+      null,
+      ENTRY,
+      now(),
+    );
     expect(await ours.authorization(never)).toBe(before);
     const failure = await failureOf(ours.renew!(never, before));
     expect(failure.kind).toBe('unauthorized');

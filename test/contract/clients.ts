@@ -63,7 +63,7 @@ export async function connect(sandbox: Sandbox, way: Way, scopes = 'read,write')
       new AbortController().signal,
     );
     const entry = { actor: 'test', action: 'token_grant', outcome: 'ok', target: GRANT };
-    await store.saveTokens(GRANT, sealTokens(key, tokens), null, entry, now());
+    await store.saveTokens(GRANT, { sealed: sealTokens(key, tokens) }, null, entry, now());
   }
   const client = createClient({
     settings,

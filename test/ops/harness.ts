@@ -103,11 +103,11 @@ export async function opsHarness(
       return { pointer, retried: 2, says: `${proven.path} holds the id.` };
     },
     async pause() {
-      await store.pause(now());
+      await store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, now());
       asked.push('pause');
     },
     async resume() {
-      await store.resume(now());
+      await store.endProblem({ reason: 'paused', kind: null, recordId: null }, now());
       asked.push('resume');
     },
     async testNotification() {

@@ -240,7 +240,7 @@ describe('the problems on the overview', () => {
   test('are all there, the worst first, with what to do', async () => {
     await open('downtime', null);
     await open('silence', null);
-    await h.store.pause(h.now());
+    await h.store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, h.now());
     await open('unknown_record', 'vendor', HOSTILE);
     const { text } = await page('/');
     const reasons = ['paused', 'silence', 'downtime', 'unknown_record'] as const;

@@ -166,7 +166,7 @@ test('figures follow the store at once after a change made here', async () => {
 
 test('while it is paused, the button that ends that is the only emphasised one, also beside pending deletions', async () => {
   await h.hold('vendor', ['v1', 'v2', 'v3']);
-  await h.store.pause(h.now());
+  await h.store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, h.now());
   const html = await page();
   expect(html).toContain('id="pending-vendor"');
   expect(html.match(/class="button first"[^>]*/g)).toEqual([expect.stringContaining('id="resume"')]);

@@ -44,15 +44,16 @@ test.each(KEPT)('%s: a session that nobody uses ends, and use keeps it', async (
 
 test('the use of an open page is written once a minute, not at each look', async () => {
   const { clock, store } = await sessionsAt('in memory');
-  let written = 0;
-  const touchSession: typeof store.touchSession = async (hash, at) => {
-    written += 1;
-    await store.touchSession(hash, at);
+  const noted = new Set<number>();
+  const useSession: typeof store.useSession = async (...args) => {
+    const session = await store.useSession(...args);
+    noted.add(session!.usedAt);
+    return session;
   };
-  const sessions = createSessions({ store: { ...store, touchSession }, clock, tokens: () => [TOKEN] });
+  const sessions = createSessions({ store: { ...store, useSession }, clock, tokens: () => [TOKEN] });
   const id = await sessions.open(TOKEN);
   for (; clock.now < 180_000; clock.now += 1_000) await sessions.find(id);
-  expect(written).toBe(2);
+  expect([...noted]).toEqual([0, 60_000, 120_000]);
 });
 
 test.each(KEPT)('%s: no use keeps a session beyond its lifetime', async (where) => {

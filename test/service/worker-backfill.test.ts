@@ -51,7 +51,7 @@ function scene({ isUnreachable = false, fact = null as string | null } = {}) {
     takeSyncRequests: async () => waiting.splice(0),
     makeDue: async () => void told.push('due'),
     readFact: async (name) => (name === 'id_search' ? known.search : known.fact),
-    openSince: async () => (known.isUnreachable ? 1 : null),
+    standing: async () => ({ openSince: known.isUnreachable ? 1 : null, isAccepted: false }),
     writeFact: async (name, value) => {
       if (name === 'id_search') known.search = value;
       else {

@@ -116,5 +116,5 @@ export const READING: ReadonlySet<string> = new Set<keyof Store>([
   ...(['hasAnnouncedDeletion', 'someLiveRecord', 'untriedRecords'] as const),
   ...(['pendingOf', 'lastDelivery', 'readFact'] as const),
   ...(['unknownEvents', 'shownIds', 'unreadableRecords'] as const),
-  ...(['sharedTime', 'findSession'] as const),
+  'sharedTime',
 ]);

@@ -217,10 +217,10 @@ describe('several replicas over one database', () => {
     const { store } = scene;
     const other = await replica();
     await scene.accept(scene.event({ id: 'a' }));
-    const lost = store.underLease((await store.takeLease('worker', 'one', 1_000, scene.now()))!);
+    const lost = store.underLease((await store.takeLease('worker', 'one', 1_000, scene.now().steady))!);
     const open = await lost.startSyncRun('vendor', 'timer', scene.now());
     scene.pass(1_000);
-    const held = other.underLease((await other.takeLease('worker', 'other', 1_000, scene.now()))!);
+    const held = other.underLease((await other.takeLease('worker', 'other', 1_000, scene.now().steady))!);
     const turn = { limit: 10, rules: scene.rules(), retryDelaysMs: [] };
     const read = scene.endRead(await scene.beginRead());
     const reading = {
@@ -397,12 +397,12 @@ describe('several replicas over one database', () => {
 
   it('prolong a lease while a unit of the worker takes long', async () => {
     const { store } = scene;
-    const lease = (await store.takeLease('worker', 'a', LEASE_MS, scene.now()))!;
+    const lease = (await store.takeLease('worker', 'a', LEASE_MS, scene.now().steady))!;
     const slow = await rawClient();
     await slow.query('BEGIN; SELECT value FROM counter FOR UPDATE');
     const unit = store.underLease(lease).interruptSyncRuns(scene.now());
     await untilWaiting();
-    expect(await store.takeLease('worker', 'a', LEASE_MS, scene.now())).toEqual(lease);
+    expect(await store.takeLease('worker', 'a', LEASE_MS, scene.now().steady)).toEqual(lease);
     await slow.query('COMMIT');
     await slow.end();
     await unit;

@@ -348,8 +348,8 @@ describe('trouble with the database', () => {
       .toBeGreaterThanOrEqual(2);
     const accepted = store.accept({ events: [scene.event()], unusable: [] }, scene.now(), { settleMs: 1 });
     await expect(accepted).resolves.toMatchObject([{ status: 'accepted' }]);
-    await expect(store.takeLease('a', 'me', 10_000, scene.now())).resolves.toMatchObject({ fence: 1 });
-    await expect(store.takeLease('a', 'me', 10_000, scene.now())).resolves.toMatchObject({ fence: 1 });
+    await expect(store.takeLease('a', 'me', 10_000, scene.now().steady)).resolves.toMatchObject({ fence: 1 });
+    await expect(store.takeLease('a', 'me', 10_000, scene.now().steady)).resolves.toMatchObject({ fence: 1 });
     await rival.query('ROLLBACK');
     await rival.end();
     await Promise.all(reports);

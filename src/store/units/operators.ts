@@ -4,18 +4,7 @@ import { audit, registrations, tokens } from '../schema.ts';
 import { fromJson, json, sql } from '../statement.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
 import { reading } from './reading.ts';
-import {
-  excluded,
-  firstRow,
-  iso,
-  noteAudit,
-  readFact,
-  set,
-  update,
-  upsert,
-  writeFact,
-  writerOf,
-} from './sql.ts';
+import { excluded, firstRow, iso, noteAudit, readFact, update, upsert, writeFact, writerOf } from './sql.ts';
 
 /** Audit, registrations, tokens and facts. */
 export function createOperatorVerbs(database: Database) {
@@ -70,87 +59,42 @@ export function createOperatorVerbs(database: Database) {
       }));
     }),
 
-    listSealed: reading((): Promise<SealedText[]> => statements.query<SealedText>(SEALED_TEXTS)),
-
-    /** Replaces `present[n]` by `resealed[n]`. Writes nothing if the database has other texts by now, or if tokens are being renewed. */
+    /**
+     * Replaces each sealed text by what `turn` makes of all of them, at once; null: nothing is replaced. Not for a store in threads. The
+     * caller holds the lease of the tokens.
+     */
     reseal: (
-      present: readonly SealedText[],
-      resealed: readonly string[],
-      entry: AuditEntry,
+      turn: (present: readonly SealedText[]) => { resealed: readonly string[]; entry: AuditEntry } | null,
       now: Now,
-    ): Promise<'done' | 'changed' | 'leased'> =>
+    ): Promise<void> =>
       database.transact(async (unit) => {
-        const stored = await unit.query<SealedText>(SEALED_TEXTS);
-        if (contentOf(stored) !== contentOf(present)) return 'changed';
-        const leased = await unit.query(
-          sql`SELECT 1 FROM tokens WHERE lease_owner IS NOT NULL AND lease_until > ${now.wall}`,
-        );
-        if (leased.length > 0) return 'leased';
+        const present = await unit.query<SealedText>(SEALED_TEXTS);
+        const turned = turn(present);
+        if (turned === null) return;
         for (const [index, { table, row }] of present.entries())
-          await unit.change(RESEAL[table](resealed[index]!, row));
-        await noteAudit(unit, entry, now);
-        return 'done';
+          await unit.change(RESEAL[table](turned.resealed[index]!, row));
+        await noteAudit(unit, turned.entry, now);
       }),
 
     /** Null: nobody has signed in yet. */
     readTokens: (name: string): Promise<StoredTokens | null> => readTokens(statements, name),
 
-    /** Gives the right to renew the tokens for `leaseMs`, by the wall clock. Null: another owner has it, or there are no tokens. */
-    leaseTokens: (
-      name: string,
-      owner: string,
-      leaseMs: number,
-      { wall }: Now,
-    ): Promise<StoredTokens | null> =>
-      database.transact(async (unit) => {
-        // A lease that ends far later than any can was taken before the wall clock was set back, and counts as over. Twice the
-        // length, since the clocks of two processes may differ a little.
-        const taken = await unit.change(
-          sql`UPDATE tokens SET ${set(tokens, { leaseOwner: owner, leaseUntil: wall + leaseMs })}
-            WHERE name = ${name} AND (lease_owner IS NULL OR lease_owner = ${owner}
-              OR lease_until <= ${wall} OR lease_until > ${wall + 2 * leaseMs})`,
-        );
-        return taken > 0 ? await readTokens(unit, name) : null;
-      }),
-
-    releaseTokens: (name: string, owner: string): Promise<void> =>
-      write(
-        update(
-          tokens,
-          { leaseOwner: null, leaseUntil: null },
-          sql`name = ${name} AND lease_owner = ${owner}`,
-        ),
-      ),
-
-    /** Replaces the tokens of this `version` (null: of any). False: other tokens were saved since, and nothing was written. */
+    /** Saves tokens over those of this `version` (null: of any), or notes that the upstream refused to renew those. False: other tokens were saved since, and nothing was written. */
     saveTokens: (
       name: string,
-      sealed: string,
+      saved: { sealed: string } | { refusal: string },
       version: number | null,
       entry: AuditEntry,
       now: Now,
     ): Promise<boolean> =>
       database.transact(async (unit) => {
-        const present = (await readTokens(unit, name))?.version ?? null;
-        if (version !== null && present !== version) return false;
-        const saved = { name, sealed, version: (present ?? 0) + 1, savedAt: iso(now.wall) };
-        const free = { refusal: null, leaseOwner: null, leaseUntil: null };
-        await unit.change(upsert(tokens, ['name'], saved, free));
-        await noteAudit(unit, entry, now);
-        return true;
-      }),
-
-    /** Notes that the upstream refused to renew these tokens. False: other tokens were saved since, and nothing was written. */
-    refuseTokens: (
-      name: string,
-      refusal: string,
-      version: number,
-      entry: AuditEntry,
-      now: Now,
-    ): Promise<boolean> =>
-      database.transact(async (unit) => {
-        const refused = update(tokens, { refusal }, sql`name = ${name} AND version = ${version}`);
-        if ((await unit.change(refused)) === 0) return false;
+        const present = await readTokens(unit, name);
+        if (version !== null && present?.version !== version) return false;
+        if ('refusal' in saved) await unit.change(update(tokens, saved, sql`name = ${name}`));
+        else {
+          const row = { ...saved, name, version: (present?.version ?? 0) + 1, savedAt: iso(now.wall) };
+          await unit.change(upsert(tokens, ['name'], row, { refusal: null }));
+        }
         await noteAudit(unit, entry, now);
         return true;
       }),
@@ -176,9 +120,6 @@ const SEALED_TEXTS = sql`SELECT 'registrations' AS "table", upstream_id AS "row"
   FROM registrations WHERE sealed_secret IS NOT NULL
   UNION ALL SELECT 'registration_answers', upstream_id, sealed_answer FROM registrations WHERE sealed_answer IS NOT NULL
   UNION ALL SELECT 'tokens', name, sealed FROM tokens ORDER BY 1, 2`;
-
-const contentOf = (texts: readonly SealedText[]): string =>
-  JSON.stringify(texts.map(({ table, row, sealed }) => [table, row, sealed]));
 
 const RESEAL = {
   registrations: (sealedSecret: string, id: string) =>

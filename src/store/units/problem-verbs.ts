@@ -1,19 +1,10 @@
 import { problemRule } from '../../mirror/problems.ts';
-import type { Database, Sql } from '../database.ts';
+import type { Database } from '../database.ts';
 import { sql } from '../statement.ts';
 import type { Now, ProblemKey, ResolveOutcome } from '../values.ts';
 import { settleUnknown } from './due.ts';
 import { accept, endProblem, isAccepted, isOpen, openProblem, openWithNumber } from './problems.ts';
-import { reading } from './reading.ts';
 import { iso, singleValue } from './sql.ts';
-
-const PAUSED: ProblemKey = { reason: 'paused', kind: null, recordId: null };
-
-async function openSince(from: Sql, problem: ProblemKey): Promise<number | null> {
-  const first = sql`SELECT opened_at FROM problems WHERE ${isOpen(problem)} ORDER BY id LIMIT 1`;
-  const since = await singleValue<string>(from, first);
-  return since === null ? null : Date.parse(since);
-}
 
 /** What keeps a kind from being in sync, as the stages and people say. */
 export function createProblemVerbs(database: Database) {
@@ -42,22 +33,14 @@ export function createProblemVerbs(database: Database) {
         return 'resolved';
       }),
 
-    /** Whether a person has accepted the problem as it is. */
-    isAccepted: reading((problem: ProblemKey): Promise<boolean> => isAccepted(database.sql, problem)),
-
-    /** Since when the problem is open, in wall-clock milliseconds; null: it is not. */
-    openSince: (problem: ProblemKey): Promise<number | null> => openSince(database.sql, problem),
-
-    /** Begins a pause, unless there is one. Resolves with its beginning, in wall-clock milliseconds. */
-    pause: (now: Now): Promise<number> =>
-      database.transact(async (unit) => {
-        const since = await openSince(unit, PAUSED);
-        if (since === null) await openProblem(unit, PAUSED, null, now);
-        return since ?? now.wall;
-      }),
-
-    async resume(now: Now): Promise<void> {
-      await database.transact((unit) => endProblem(unit, PAUSED, iso(now.wall)));
+    /** Since when the problem is open, in wall-clock milliseconds (null: it is not), and whether a person has accepted it as it is. */
+    async standing(problem: ProblemKey): Promise<{ openSince: number | null; isAccepted: boolean }> {
+      const first = sql`SELECT opened_at FROM problems WHERE ${isOpen(problem)} ORDER BY id LIMIT 1`;
+      const since = await singleValue<string>(database.sql, first);
+      return {
+        openSince: since === null ? null : Date.parse(since),
+        isAccepted: await isAccepted(database.sql, problem),
+      };
     },
   };
 }

@@ -14,10 +14,13 @@ export function createSharedVerbs(database: Database) {
   const { sql: statements } = database;
   const change = async (statement: SQL): Promise<void> => void (await statements.change(statement));
   return {
-    /** Takes the lease, or extends it if this owner has it. Null: another owner has it. */
-    async takeLease(name: string, owner: string, leaseMs: number, now: Now): Promise<Lease | null> {
-      const taken = { name, owner, fence: 1, leaseUntil: now.steady + leaseMs };
-      const isOver = sql`${leases.leaseUntil} <= ${now.steady}`;
+    /**
+     * Takes the lease, or extends it if this owner has it. Null: another owner has it. `at`: by a clock that all who want it share. One that
+     * ends later than any can was taken before that clock was set back, and is over; twice the length, since two clocks may differ a little.
+     */
+    async takeLease(name: string, owner: string, leaseMs: number, at: number): Promise<Lease | null> {
+      const taken = { name, owner, fence: 1, leaseUntil: at + leaseMs };
+      const isOver = sql`(${leases.leaseUntil} <= ${at} OR ${leases.leaseUntil} > ${at + 2 * leaseMs})`;
       const nextFence = sql`${leases.fence} + CASE WHEN ${isOver} THEN 1 ELSE 0 END`;
       // Locks only the row of this lease: `concludeDeletions` locks it too, and other leases must be extended meanwhile.
       const fence = await database.transactApart(null, (unit) =>
@@ -65,14 +68,16 @@ export function createSharedVerbs(database: Database) {
       });
     },
 
-    findSession: (hash: string): Promise<StoredSession | null> =>
-      firstRow<StoredSession>(
+    /** The session as it was before this use, which is noted if the last one is `noteMs` ago. */
+    async useSession(hash: string, now: number, noteMs: number): Promise<StoredSession | null> {
+      const session = await firstRow<StoredSession>(
         statements,
         sql`SELECT hash, name, sealed, opened_at AS "openedAt", used_at AS "usedAt" FROM operator_sessions WHERE hash = ${hash}`,
-      ),
-
-    touchSession: (hash: string, usedAt: number): Promise<void> =>
-      change(update(operatorSessions, { usedAt }, sql`hash = ${hash}`)),
+      );
+      if (session !== null && now - session.usedAt >= noteMs)
+        await change(update(operatorSessions, { usedAt: now }, sql`hash = ${hash}`));
+      return session;
+    },
 
     closeSession: (hash: string): Promise<void> =>
       change(sql`DELETE FROM operator_sessions WHERE hash = ${hash}`),

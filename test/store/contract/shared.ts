@@ -16,7 +16,7 @@ export function describeShared(open: OpenEngine): void {
   describe('a lease', () => {
     it('has one owner at a time, who may prolong it, and another once its time is over', async () => {
       await inScene(async ({ store, now, pass }) => {
-        const take = (owner: string) => store.takeLease('worker', owner, LEASE_MS, now());
+        const take = (owner: string) => store.takeLease('worker', owner, LEASE_MS, now().steady);
         expect(await take('a')).toEqual({ name: 'worker', owner: 'a', fence: 1 });
         expect(await take('b')).toBeNull();
         pass(LEASE_MS - 1);
@@ -31,21 +31,29 @@ export function describeShared(open: OpenEngine): void {
 
     it('that was let go is taken at once', async () => {
       await inScene(async ({ store, now }) => {
-        const first = (await store.takeLease('worker', 'a', LEASE_MS, now()))!;
+        const first = (await store.takeLease('worker', 'a', LEASE_MS, now().steady))!;
         await store.releaseLease({ ...first, owner: 'b' });
-        expect(await store.takeLease('worker', 'b', LEASE_MS, now())).toBeNull();
+        expect(await store.takeLease('worker', 'b', LEASE_MS, now().steady)).toBeNull();
         await store.releaseLease(first);
-        expect(await store.takeLease('worker', 'b', LEASE_MS, now())).toMatchObject({ fence: 2 });
+        expect(await store.takeLease('worker', 'b', LEASE_MS, now().steady)).toMatchObject({ fence: 2 });
         await store.releaseLease(first);
-        expect(await store.takeLease('worker', 'a', LEASE_MS, now())).toBeNull();
+        expect(await store.takeLease('worker', 'a', LEASE_MS, now().steady)).toBeNull();
+      });
+    });
+
+    it('that ends later than any can was taken before a clock was set back, and is over', async () => {
+      await inScene(async ({ store }) => {
+        await store.takeLease('worker', 'a', LEASE_MS, 2 * LEASE_MS);
+        expect(await store.takeLease('worker', 'b', LEASE_MS, LEASE_MS)).toBeNull();
+        expect(await store.takeLease('worker', 'b', LEASE_MS, LEASE_MS - 1)).toMatchObject({ fence: 2 });
       });
     });
 
     it('that ran out and was taken again by its owner is another one: what it did meanwhile is not known', async () => {
       await inScene(async ({ store, now, pass }) => {
-        await store.takeLease('worker', 'a', LEASE_MS, now());
+        await store.takeLease('worker', 'a', LEASE_MS, now().steady);
         pass(LEASE_MS);
-        expect(await store.takeLease('worker', 'a', LEASE_MS, now())).toMatchObject({ fence: 2 });
+        expect(await store.takeLease('worker', 'a', LEASE_MS, now().steady)).toMatchObject({ fence: 2 });
       });
     });
   });
@@ -65,9 +73,9 @@ export function describeShared(open: OpenEngine): void {
 
     it('find what was asked of any of them, once, and only the one that holds the lease', async () => {
       await inScene(async ({ store, now, pass }) => {
-        const lost = (await store.takeLease('worker', 'a', LEASE_MS, now()))!;
+        const lost = (await store.takeLease('worker', 'a', LEASE_MS, now().steady))!;
         pass(LEASE_MS);
-        const held = (await store.takeLease('worker', 'b', LEASE_MS, now()))!;
+        const held = (await store.takeLease('worker', 'b', LEASE_MS, now().steady))!;
         await store.requestSyncRuns(['policy', 'vendor'], 'operator:olga', now());
         await store.requestSyncRuns(['policy'], 'operator:olga', now());
         await store.requestSyncRuns(['policy'], 'rejected deliveries', now());
@@ -91,13 +99,14 @@ export function describeShared(open: OpenEngine): void {
           usedAt: openedAt,
         });
         const there = async () => {
-          const found = await Promise.all(['a', 'b', 'c', 'd'].map((hash) => store.findSession(hash)));
+          const found = await Promise.all(['a', 'b', 'c', 'd'].map((hash) => store.useSession(hash, 0, 1)));
           return found.flatMap((each) => (each === null ? [] : [each.hash]));
         };
         await store.openSession(session('a', 1_000), keep);
         await store.openSession(session('b', 2_000), keep);
-        await store.touchSession('a', 5_000);
-        expect(await store.findSession('a')).toEqual({ ...session('a', 1_000), usedAt: 5_000 });
+        expect(await store.useSession('a', 5_000, 4_001)).toEqual(session('a', 1_000));
+        expect(await store.useSession('a', 5_000, 4_000)).toEqual(session('a', 1_000));
+        expect(await store.useSession('a', 5_000, 1)).toEqual({ ...session('a', 1_000), usedAt: 5_000 });
         await store.openSession(session('c', 3_000), keep);
         expect(await there()).toEqual(['b', 'c']);
         await store.openSession(session('d', 4_000), { ...keep, usedSince: 2_000 });

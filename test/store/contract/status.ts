@@ -85,9 +85,9 @@ export function describeStatus(open: OpenEngine): void {
         expect((await status(scene)).verdict).toBe('unreachable');
         await fullSyncAll(scene);
         expect((await status(scene)).verdict).toBe('unreachable');
-        await scene.store.pause(scene.now());
+        await scene.store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, scene.now());
         expect((await status(scene)).verdict).toBe('action_required');
-        await scene.store.resume(scene.now());
+        await scene.store.endProblem({ reason: 'paused', kind: null, recordId: null }, scene.now());
         await beat(scene);
         expect((await status(scene)).verdict).toBe('in_sync');
       }),
@@ -692,9 +692,9 @@ export function describeStatus(open: OpenEngine): void {
       inPresent(open, async (scene) => {
         await fullSyncAll(scene);
         await beat(scene);
-        await scene.store.pause(scene.now());
+        await scene.store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, scene.now());
         expect(await status(scene)).toMatchObject({ verdict: 'action_required', complete: false });
-        await scene.store.resume(scene.now());
+        await scene.store.endProblem({ reason: 'paused', kind: null, recordId: null }, scene.now());
         expect(await status(scene)).toMatchObject({ verdict: 'in_sync', complete: true });
       }),
     );
@@ -728,9 +728,9 @@ export function describeStatus(open: OpenEngine): void {
         async (scene) => {
           await fullSyncAll(scene);
           await beat(scene);
-          await scene.store.pause(scene.now());
+          await scene.store.openProblem({ reason: 'paused', kind: null, recordId: null }, null, scene.now());
           expect((await status(scene, 'vendor')).verdict).toBe('action_required');
-          await scene.store.resume(scene.now());
+          await scene.store.endProblem({ reason: 'paused', kind: null, recordId: null }, scene.now());
           expect((await status(scene, 'vendor')).verdict).toBe('stale');
           const problem = { reason: 'pending_deletions', kind: 'policy', recordId: null } as const;
           await scene.store.openProblem(problem, null, scene.now());

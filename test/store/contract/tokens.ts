@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { createScene, type OpenEngine, shownOf } from '../scene.ts';
 
 const NAME = 'oauth';
-const LEASE_MS = 15_000;
 const ENTRY = { actor: 'login', action: 'token_grant', outcome: 'ok', target: NAME };
 
 export function describeTokens(open: OpenEngine): void {
@@ -10,43 +9,26 @@ export function describeTokens(open: OpenEngine): void {
     async function withTokens(work: (scene: Awaited<ReturnType<typeof createScene>>) => Promise<void>) {
       const scene = await createScene(open);
       try {
-        expect(await scene.store.saveTokens(NAME, 'sealed 1', null, ENTRY, scene.now())).toBe(true);
+        expect(await scene.store.saveTokens(NAME, { sealed: 'sealed 1' }, null, ENTRY, scene.now())).toBe(
+          true,
+        );
         await work(scene);
       } finally {
         await scene.close();
       }
     }
 
-    it('are not there before the first sign-in, and cannot be leased', async () => {
+    it('are not there before the first sign-in', async () => {
       const scene = await createScene(open);
       expect(await scene.store.readTokens(NAME)).toBeNull();
-      expect(await scene.store.leaseTokens(NAME, 'a', LEASE_MS, scene.now())).toBeNull();
       await scene.close();
-    });
-
-    it('are leased to one owner at a time, until it lets go, saves, or its time is over', async () => {
-      await withTokens(async ({ store, now }) => {
-        const at = (ms: number) => ({ wall: now().wall + ms, steady: now().steady + ms });
-        const lease = async (owner: string, ms = 0) =>
-          (await store.leaseTokens(NAME, owner, LEASE_MS, at(ms))) !== null;
-        expect(await lease('a')).toBe(true);
-        expect(await lease('b')).toBe(false);
-        expect(await lease('b', LEASE_MS - 1)).toBe(false);
-        expect(await lease('b', LEASE_MS)).toBe(true);
-        await store.releaseTokens(NAME, 'a');
-        expect(await lease('a', LEASE_MS)).toBe(false);
-        await store.releaseTokens(NAME, 'b');
-        expect(await lease('a', LEASE_MS)).toBe(true);
-        await store.saveTokens(NAME, 'sealed 2', null, ENTRY, now());
-        expect(await lease('b', LEASE_MS)).toBe(true);
-      });
     });
 
     it('are saved over the version that was read and over no other, with their audit entry or without both', async () => {
       await withTokens(async ({ store, now }) => {
         const entry = { ...ENTRY, action: 'token_refresh' };
-        expect(await store.saveTokens(NAME, 'sealed 2', 1, entry, now())).toBe(true);
-        expect(await store.saveTokens(NAME, 'too late', 1, entry, now())).toBe(false);
+        expect(await store.saveTokens(NAME, { sealed: 'sealed 2' }, 1, entry, now())).toBe(true);
+        expect(await store.saveTokens(NAME, { sealed: 'too late' }, 1, entry, now())).toBe(false);
         expect(await store.readTokens(NAME)).toEqual({ version: 2, sealed: 'sealed 2', refusal: null });
         const audit = (await store.list('audit', { limit: 10 })).items;
         expect(audit.map(({ action }) => action)).toEqual(['token_refresh', 'token_grant']);
@@ -56,11 +38,11 @@ export function describeTokens(open: OpenEngine): void {
     it('keep a refusal until others are saved, and none that is for earlier ones', async () => {
       await withTokens(async ({ store, now }) => {
         const entry = { ...ENTRY, outcome: 'invalid_grant' };
-        expect(await store.refuseTokens(NAME, 'invalid_grant', 7, entry, now())).toBe(false);
+        expect(await store.saveTokens(NAME, { refusal: 'invalid_grant' }, 7, entry, now())).toBe(false);
         expect((await store.readTokens(NAME))?.refusal).toBeNull();
-        expect(await store.refuseTokens(NAME, 'invalid_grant', 1, entry, now())).toBe(true);
+        expect(await store.saveTokens(NAME, { refusal: 'invalid_grant' }, 1, entry, now())).toBe(true);
         expect((await store.readTokens(NAME))?.refusal).toBe('invalid_grant');
-        await store.saveTokens(NAME, 'sealed 2', null, ENTRY, now());
+        await store.saveTokens(NAME, { sealed: 'sealed 2' }, null, ENTRY, now());
         expect((await store.readTokens(NAME))?.refusal).toBeNull();
         const outcomes = (await store.list('audit', { limit: 10 })).items.map(({ outcome }) => outcome);
         expect(outcomes).toEqual(['ok', 'invalid_grant', 'ok']);
