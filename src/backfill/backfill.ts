@@ -23,6 +23,9 @@ const FULL_SYNC_BACKOFF: Backoff = { firstMs: 2_000, longestMs: 10 * 60_000 };
 /** The same after one that left deletions waiting for a person: it shows whether a passing fault only looked like deletions. */
 const WAITING_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 24 * 3_600_000 };
 
+/** Failed reads of a vendor before the list is asked. One that has become another answers so for ever, and the list leaves it out. */
+const FAILURES_BEFORE_A_SCAN = 2;
+
 /** Wait after the database could not commit. */
 const STORE_PAUSE_MS = 1_000;
 
@@ -213,7 +216,10 @@ export function createBackfill(options: BackfillOptions) {
   function startRead({ kind, id, attempts, asked }: (Work & { what: 'refetch' })['records'][number]): void {
     const key = `${kind} ${id}`;
     const done = refetch({ kind, id, attempts, lane: 'live', syncRunId: null, absentFromList: false })
-      .then(() => undefined, options.onError)
+      .then(({ outcome }) => {
+        if (kind === 'vendor' && outcome === 'failed' && attempts === FAILURES_BEFORE_A_SCAN)
+          scanForEvents(kind);
+      }, options.onError)
       .finally(() => {
         reads.delete(key);
         wake();

@@ -255,8 +255,10 @@ function noteClashes(objects: readonly ReadObject[], seen: Seen, clashes: Map<st
 
 const misfit = (why: string) => new MirrorError('paging', `the paging does not fit: ${why}`);
 
-/** Why a list that was read to its end is not the whole one; null: its total does not say so. */
+/** Why a list that was read to its end is not the whole one; null: nothing in it says so. */
 export function contradiction(total: number | null, distinctIds: number, deleted = 0): string | null {
+  if (distinctIds === 0 && deleted > 1)
+    return `each of the ${deleted} records in the list is marked as deleted: does DELETED_MARKERS fit?`;
   // A total may count records that are shown as deleted, or not.
   if (total === null || total === distinctIds || total === distinctIds + deleted) return null;
   return `the list shows ${distinctIds} records where its total says ${total}`;

@@ -213,8 +213,10 @@ function checkIsRecord(object: JsonObject): void {
   const fields = Object.keys(object);
   const said = fields.find((field) => ERROR_FIELDS.includes(field));
   if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
-  if (fields.every((field) => BESIDE_DATA.includes(field)))
-    throw new MalformedAnswer('the answer holds no record');
+  // Nor does a page of a list.
+  const isBeside = (field: string) =>
+    BESIDE_DATA.includes(field) || TOTAL_NAMES.includes(plainName(field)) || Array.isArray(object[field]);
+  if (fields.every(isBeside)) throw new MalformedAnswer('the answer holds no record');
 }
 
 /** The element of an array of one; a value that is no array stays as it is. @throws MalformedAnswer for other arrays. */

@@ -220,17 +220,19 @@ export function isMarkedDeleted(document: JsonObject, pointers: IdPointers): boo
   });
 }
 
-const NO_MARKS = ['', 'false', 'no', '0'];
-/** Some services write a day of zeros for no day. */
-const NO_DAY = '0000-00-00';
+const NO_MARKS = /^(-*|0|f|false|n|no|off|never|none|nil|null|undefined)$/;
+/** Days that services write for none: of zeros, the first and the last that a type has, and the beginning of a count. */
+const NO_DAY = /^(0000-00-00|0001-01-01|1753-01-01|1900-01-01|1970-01-01|9999-12-31)/;
 
 function isMark(value: unknown): boolean {
   if (typeof value === 'string') {
     const text = value.trim().toLowerCase();
-    return !NO_MARKS.includes(text) && !text.startsWith(NO_DAY);
+    return !NO_MARKS.test(text) && !NO_DAY.test(text);
   }
-  if (typeof value === 'object' && value !== null) return Object.keys(value).length > 0;
-  return Boolean(value);
+  if (typeof value === 'number' || typeof value === 'bigint') return value > 0;
+  // Of who and when, or a time beside whether there is one.
+  if (typeof value === 'object' && value !== null) return Object.values(value).some(isMark);
+  return value === true;
 }
 
 type Path = readonly string[];
@@ -284,15 +286,21 @@ function takeApart(pointers: IdPointers): Paths {
       status: columnIn(kind, 'status'),
     })),
     ignored: forEachKind((kind) => split(pathsOfKind(kind, ignored))),
-    deleted: deleted.map((marker) => {
+    deleted: deleted.flatMap((marker) => {
       const [path = '', value = null] = marker.split('=');
-      return { path: path.split('.'), value: value?.toLowerCase() ?? null };
+      // As fields of other columns, in small letters or with a capital.
+      return [...new Set([path, capital(path)])].map((each) => ({
+        path: each.split('.'),
+        value: value?.toLowerCase() ?? null,
+      }));
     }),
     assessments,
     assessmentKeys: forEachKind((kind) => assessments[kind].map(([field]) => `${JSON.stringify(field)}:`)),
     idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')),
   };
 }
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** The id at `path`. A number is taken as its decimal text, because many services have such ids. */
 function idAt(document: JsonObject, path: Path, kind: Kind): string | null {

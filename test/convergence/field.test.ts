@@ -99,6 +99,20 @@ it('a list that says that it failed, and shows nothing, brings no kind into sync
   expect(status).toEqual([nothing, nothing]);
 });
 
+it('a list that marks each of its records as deleted is not believed before a person accepts it', async () => {
+  stage = await createStage();
+  answers((path) => {
+    if (!isList(path, 'vendors')) return null;
+    return { data: rowsOf(path, 'vendors').map((row) => ({ ...row, deletedAt: '2031-01-01T00:00:00Z' })) };
+  });
+  await stage.start();
+  const { id, digest, error } = await problemOf('incomplete_list', 'vendor');
+  expect(error).toContain('DELETED_MARKERS');
+  expect(stage.verdicts()['vendor']).not.toBe('in_sync');
+  await stage.post(`/api/problems/${id}/resolve`, { digest });
+  await inSync('vendor');
+});
+
 it.each<[string, (rows: object[], all: object[]) => object]>([
   ['has errors beside its rows', (data) => ({ data, errors: [{ message: 'one shard timed out' }] })],
   ['says so in meta', (data) => ({ data, meta: { total: data.length, incomplete_results: true } })],
@@ -147,8 +161,9 @@ it.each<[string, object]>([
     { id: 'ven-3', name: 'Vendor 3', status: 'archived', deletedAt: '2026-11-20T12:00:00Z' },
   ],
   ['its state', { id: 'ven-3', name: 'Vendor 3', state: 'deleted' }],
+  ['the vendor that it was merged into', { id: 'ven-4', name: 'Vendor 4' }],
 ])('a vendor that was removed, and is still answered with %s, stays deleted', async (_what, data) => {
-  await startInSync();
+  await startInSync({ SYNC_FULL_MINUTES: '0' });
   const vendor = stage.upstream.records.find('vendors', 'ven-3')!;
   stage.upstream.records.remove('vendors', 'ven-3');
   answers((path) => (path.endsWith('/vendors/ven-3') ? { data } : null));
