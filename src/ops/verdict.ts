@@ -1,7 +1,7 @@
 import { VERDICTS, type Verdict } from '../mirror/problems.ts';
 import type { KindStatus, StoreSummary } from '../store/reports.ts';
 import type { Problem } from './problems.ts';
-import { count, kindPlural } from './words.ts';
+import { count } from './words.ts';
 
 /** The whole service in one sentence. */
 export interface ServiceVerdict {
@@ -16,8 +16,6 @@ export interface ServiceVerdict {
 
 /** What scripts ask for: whether every row is right. */
 export const isWell = (verdict: Verdict): boolean => verdict === 'in_sync' || verdict === 'known_only';
-
-const LIST = new Intl.ListFormat('en-GB');
 
 /** `problems`: all open ones, the worst first. Pure. */
 export function serviceVerdict(
@@ -45,13 +43,13 @@ function wordsOf(
   such: readonly KindStatus[],
   { pending }: StoreSummary['events'],
 ): Pick<ServiceVerdict, 'sentence' | 'action'> {
-  const names = (kinds: readonly KindStatus[]) => LIST.format(kinds.map(({ kind }) => kindPlural(kind)));
   switch (verdict) {
     case 'in_sync':
       return { sentence: 'The mirror is in sync with the compliance service.', action: null };
     case 'known_only':
       return {
-        sentence: `All that the mirror knows is confirmed. The compliance service has no list of ${names(such)} that could show others.`,
+        sentence:
+          'All that the mirror knows is confirmed. The compliance service has no list of risk assessments that could show others.',
         action: null,
       };
     case 'unverified':
@@ -62,16 +60,10 @@ function wordsOf(
       };
     case 'catching_up': {
       const unverified = such.reduce((sum, kind) => sum + kind.unverified, 0);
-      const unread = such.filter((kind) => kind.last_full_sync_at === null);
-      const work = [
-        pending > 0 && count(pending, 'event waits', 'events wait'),
-        unverified > 0 && count(unverified, 'record is to be verified', 'records are to be verified'),
-        unread.length > 0 && `the first full sync of the ${names(unread)} is not finished`,
-      ].filter((each) => each !== false);
-      return {
-        sentence: `The mirror is catching up: ${work.length > 0 ? LIST.format(work) : `the ${names(such)} are being read`}.`,
-        action: null,
-      };
+      const isFirst = such.some((kind) => kind.last_full_sync_at === null);
+      const work = `${count(pending, 'event waits', 'events wait')}, ${count(unverified, 'record is', 'records are')} to be verified`;
+      const sentence = `The mirror is catching up: ${isFirst ? 'the first full sync is not finished, ' : ''}${work}.`;
+      return { sentence, action: null };
     }
     default:
       return {

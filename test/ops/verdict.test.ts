@@ -57,14 +57,14 @@ describe('the verdict of the service', () => {
       all('in_sync', 'catching_up', 'in_sync', { unverified: 2 }),
       [],
       'catching_up',
-      /^The mirror is catching up: 3 events wait and 2 records are to be verified\.$/,
+      /^The mirror is catching up: 3 events wait, 2 records are to be verified\.$/,
     ],
     [
       'in its first full sync',
       all('catching_up', 'catching_up', 'in_sync', { last_full_sync_at: null }),
       [],
       'catching_up',
-      /the first full sync of the policies and risk assessments is not finished\.$/,
+      /the first full sync is not finished, /,
     ],
     ['without an API', all('unverified', 'unverified', 'unverified'), [], 'unverified', /cannot check it\.$/],
     [

@@ -72,7 +72,7 @@ const refuseUnusable: Hook<unknown, OpsEnv, string, unknown> = (result, c) => {
     const kinds = 'Kinds are policy, risk_assessment and vendor.';
     return problem(404, 'unknown_kind', 'There is no such kind.', kinds);
   }
-  if (name === '') return unusable('The body is no JSON object.');
+  if (name === '') return unusable(`The body is not usable: ${issue.message}.`);
   const given = result.target === 'query' ? (c.req.queries(name)?.length ?? 0) : 1;
   if (given > 1) return unusable(`\`${name}\` is given ${given} times.`);
   const what = issue.code === 'unrecognized_keys' ? 'there is no such parameter' : issue.message;

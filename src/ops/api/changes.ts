@@ -244,18 +244,18 @@ export function createChanges(operations: Operations) {
     c.json(await operations.dismissDelivery(actor(c), c.req.valid('param').id), 200),
   );
   api.openapi(routes.startSync, async (c) => {
-    const { kinds, kind, ids } = c.req.valid('json');
-    const isOfRecords = kind !== undefined && ids !== undefined;
-    const queued = isOfRecords
-      ? await operations.refetch(actor(c), kind, ids)
-      : await operations.fullSync(actor(c), kinds);
+    const asked = c.req.valid('json');
+    const queued =
+      'ids' in asked
+        ? await operations.refetch(actor(c), asked.kind, asked.ids)
+        : await operations.fullSync(actor(c), asked.kinds);
     return c.json(queued, 202);
   });
   api.openapi(routes.resolveProblem, async (c) => {
     const { id } = c.req.valid('param');
-    const { digest } = c.req.valid('json');
-    if (digest === undefined) return c.json(await operations.findRecord(actor(c), id), 200);
-    return c.json(await operations.resolveProblem(actor(c), id, digest), 200);
+    const asked = c.req.valid('json');
+    if ('find' in asked) return c.json(await operations.findRecord(actor(c), id), 200);
+    return c.json(await operations.resolveProblem(actor(c), id, asked.digest), 200);
   });
   api.openapi(routes.approveDeletions, async (c) =>
     c.json(

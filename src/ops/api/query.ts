@@ -175,41 +175,42 @@ function readSnapshotCursor(text: string, context: z.RefinementCtx): SnapshotCur
   return z.NEVER;
 }
 
-export const syncRequest = z
-  .strictObject({
-    kinds: z.array(kind).min(1).max(KINDS.length).optional().describe('Full syncs of these. Absent: of all.'),
-    kind: kind.optional().describe('With `ids`: read only these records of it.'),
-    ids: z
-      .array(some.refine(isUsableId, 'no record can have this id').transform(recordIdOf))
-      .min(1)
-      .max(PAGE_LIMIT_MAX)
-      .optional(),
-  })
-  .refine(({ kind, ids }) => (kind === undefined) === (ids === undefined), {
-    path: ['ids'],
-    error: 'goes with `kind`',
-  })
-  .refine(({ kinds, kind }) => kinds === undefined || kind === undefined, {
-    path: ['kinds'],
-    error: 'give it, or `kind` and `ids`',
-  });
+export const syncRequest = z.union(
+  [
+    z.strictObject({
+      kinds: z
+        .array(kind)
+        .min(1)
+        .max(KINDS.length)
+        .optional()
+        .describe('Full syncs of these. Absent: of all.'),
+    }),
+    z.strictObject({
+      kind: kind.describe('Only these records of it are read.'),
+      ids: z
+        .array(some.refine(isUsableId, 'no record can have this id').transform(recordIdOf))
+        .min(1)
+        .max(PAGE_LIMIT_MAX),
+    }),
+  ],
+  'it has `kinds`, or `kind` and `ids` of records',
+);
 
-export const resolveRequest = z
-  .strictObject({
-    digest: some
-      .describe('As /api/problems shows it: what it names is accepted, and nothing else.')
-      .optional(),
-    find: z
-      .literal(true)
-      .describe(
-        'In place of `digest`, for `unknown_record`: ask the API for what looks like an id in its events. A place that is proven is kept.',
-      )
-      .optional(),
-  })
-  .refine(({ digest, find }) => (digest === undefined) !== (find === undefined), {
-    path: ['digest'],
-    error: 'give it, or `find`',
-  });
+export const resolveRequest = z.union(
+  [
+    z.strictObject({
+      digest: some.describe('As /api/problems shows it: what it names is accepted, and nothing else.'),
+    }),
+    z.strictObject({
+      find: z
+        .literal(true)
+        .describe(
+          'For `unknown_record`: ask the API for what looks like an id in its events. A place that is proven is kept.',
+        ),
+    }),
+  ],
+  'it has `digest`, or `find`, which is true',
+);
 
 export const decision = z
   .strictObject({
