@@ -6,7 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { KINDS } from '../../src/compliance/kinds.ts';
 import { MirrorError } from '../../src/platform/errors.ts';
 import { type Sandbox, startSandbox } from '../sandbox.ts';
-import { compare, describeDifferences, unknowableAssessments, upstreamRecords } from './compare.ts';
+import {
+  compare,
+  type Difference,
+  describeDifferences,
+  type MirrorRecords,
+  unknowableAssessments,
+  upstreamRecords,
+} from './compare.ts';
 import { type Mirror, startMirror } from './mirror.ts';
 import { type Printer, repairRows, TABLE_HEADS, tally } from './repairs.ts';
 import { openMirrorTables } from './tables.ts';
@@ -62,8 +69,8 @@ export async function runDemo(
     sandbox.parts.registrations.add({ url: mirror.receiverUrl, events, description: 'the demo’s mirror' });
     const tables = openMirrorTables(mirror.database);
     closers.defer(() => tables.close());
-    const run = new Run({ screen, settings, sandbox, mirror, tables });
-    const differing = await Promise.race([run.play(), mirror.failed]);
+    const parts = { screen, settings, sandbox, mirror, tables };
+    const differing = await Promise.race([play(parts), mirror.failed]);
     isWell = differing.length === 0 || settings.tamper;
     return differing;
   } finally {
@@ -72,7 +79,12 @@ export async function runDemo(
   }
 }
 
-type Comparison = ReturnType<Run['compareNow']>;
+type Comparison = {
+  mirror: MirrorRecords;
+  differences: Difference[];
+  unknowable: Set<string>;
+  isGreen: boolean;
+};
 
 interface RunParts {
   screen: Printer;
@@ -82,120 +94,74 @@ interface RunParts {
   tables: ReturnType<typeof openMirrorTables>;
 }
 
-class Run {
-  readonly #parts: RunParts;
-  readonly #startedMs = Date.now();
+/** Resolves with lines that say what differs at the end. */
+async function play({ screen, settings, sandbox, mirror, tables }: RunParts): Promise<string[]> {
+  const { signal, runMs } = settings;
+  const { scenarios, upstream: service } = sandbox.parts;
+  const startedMs = Date.now();
 
-  constructor(parts: RunParts) {
-    this.#parts = parts;
-  }
+  const say = (line: string) => {
+    const seconds = ((Date.now() - startedMs) / 1000).toFixed(1).padStart(6);
+    screen.write(`${seconds} s  ${line}`);
+  };
 
-  async play(): Promise<string[]> {
-    const { screen, sandbox, mirror, settings } = this.#parts;
-    const { signal } = settings;
-    screen.write(
-      `Status page of the mirror, sign in: ${mirror.signInLink}`,
-      `Page of the sandbox, in the place of the compliance service: ${sandbox.url}/`,
-      `One more event: compliance-mirror sandbox trigger policy.updated --sandbox ${sandbox.url}`,
-      settings.runMs === Number.POSITIVE_INFINITY ? 'Ctrl-C ends it, and compares both.' : '',
-    );
-    const first = await this.#until(FIRST_FULL_SYNC_TIMEOUT_MS, signal, isSettled);
-    const isEmpty = KINDS.every((kind) => first.mirror[kind].size === 0);
-    if (!signal.aborted && (isEmpty || !isSettled(first))) {
-      throw new MirrorError('demo', 'the first full sync did not bring the mirror into sync');
-    }
-    this.#say(`in sync after the first full sync: ${countText(first)}`);
-    // What the mirror lacked before that is no difference.
-    const since = new Date().toISOString();
-    await this.#waves();
+  const compareNow = (): Comparison => {
+    const { records, isGreen } = tables.read();
+    const upstream = upstreamRecords((kind) => service.state.list(kind));
+    const unknowable = unknowableAssessments(upstream, service.unannounced());
+    return { mirror: records, differences: compare(records, upstream, unknowable), unknowable, isGreen };
+  };
 
-    this.#say('the end: no more changes; deliveries under way are let through, and one more full sync');
-    const quietAt = new Date().toISOString();
-    const { quiet } = await this.#stop();
-    if (!quiet) throw new MirrorError('demo', 'the sandbox still has deliveries under way');
-    const never = new AbortController().signal;
-    let comparison = await this.#until(
-      SETTLE_TIMEOUT_MS,
-      never,
-      (current) => isSettled(current) && this.#parts.tables.hasFullSyncs(quietAt),
-    );
-    this.#say(isSettled(comparison) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
-    this.#writeHistory(since);
-    if (settings.tamper) {
-      const edited = this.#parts.tables.tamper();
-      if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
-      this.#say(`tampered: ${edited.field} of ${edited.kind} ${edited.id} edited by SQL`);
-      comparison = this.compareNow();
-    }
-    return this.#conclude(comparison);
-  }
-
-  /** Trouble and quiet in turns, until time is up or somebody ends it. */
-  async #waves(): Promise<void> {
-    const { runMs, signal } = this.#parts.settings;
-    const endMs = Date.now() + runMs;
-    while (Date.now() < endMs && !signal.aborted) {
-      const began = new Date();
-      const troubleMs = Math.min(TROUBLE_MS, endMs - began.getTime());
-      this.#say(
-        `trouble: ${PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`,
-      );
-      const { scenarios } = this.#parts.sandbox.parts;
-      await scenarios.run({ name: 'bad day', seconds: troubleMs / 1000, perSecond: PER_SECOND });
-      await this.#until(troubleMs, signal, () => false);
-      if (Date.now() >= endMs || signal.aborted) return;
-
-      const quietMs = Date.now();
-      this.#say('quiet: no more changes, and the mirror finds what it missed');
-      // A delivery that is still under way would turn the page yellow once more.
-      let isQuiet = false;
-      const green = this.#until(QUIET_MS, signal, (current) => isQuiet && isSettled(current));
-      await this.#stop();
-      isQuiet = true;
-      if (isSettled(await green)) {
-        const seconds = ((Date.now() - quietMs) / 1000).toFixed(1);
-        const repairs = this.#parts.tables.repairs(began.toISOString());
-        this.#say(`green after ${seconds} s; rows that the API repaired or completed: ${tally(repairs)}`);
-      }
-      await this.#until(quietMs + QUIET_MS - Date.now(), signal, () => false);
+  /** Compares until `isDone`, time is up, or `ended` aborts. Resolves with the last comparison. */
+  async function until(
+    timeoutMs: number,
+    isDone: (comparison: Comparison) => boolean,
+    ended?: AbortSignal,
+  ): Promise<Comparison> {
+    const deadline = Date.now() + timeoutMs;
+    for (;;) {
+      const comparison = compareNow();
+      if (isDone(comparison) || Date.now() >= deadline || ended?.aborted) return comparison;
+      await sleep(LOOK_EVERY_MS, undefined, { signal: ended }).catch(() => undefined);
     }
   }
 
   /** Ends the changes, and waits for the deliveries that are under way. */
-  async #stop() {
-    return (await this.#parts.sandbox.parts.scenarios.run({ name: 'stop', waitMs: QUIESCE_TIMEOUT_MS })) as {
-      quiet: boolean;
-    };
-  }
+  const stop = async () =>
+    (await scenarios.run({ name: 'stop', waitMs: QUIESCE_TIMEOUT_MS })) as { quiet: boolean };
 
-  compareNow() {
-    const { records, isGreen } = this.#parts.tables.read();
-    const { upstream: service } = this.#parts.sandbox.parts;
-    const upstream = upstreamRecords((kind) => service.state.list(kind));
-    const unknowable = unknowableAssessments(upstream, service.unannounced());
-    const differences = compare(records, upstream, unknowable);
-    return { mirror: records, differences, unknowable, isGreen };
-  }
+  /** Trouble and quiet in turns, until time is up or somebody ends it. */
+  async function waves(): Promise<void> {
+    const endMs = Date.now() + runMs;
+    while (Date.now() < endMs && !signal.aborted) {
+      const began = new Date();
+      const troubleMs = Math.min(TROUBLE_MS, endMs - began.getTime());
+      say(
+        `trouble: ${PER_SECOND} changes a second; deliveries are dropped, duplicated, delayed and reordered`,
+      );
+      await scenarios.run({ name: 'bad day', seconds: troubleMs / 1000, perSecond: PER_SECOND });
+      await until(troubleMs, () => false, signal);
+      if (Date.now() >= endMs || signal.aborted) return;
 
-  /** Compares until `isDone`, time is up, or `signal` aborts. Resolves with the last comparison. */
-  async #until(
-    timeoutMs: number,
-    signal: AbortSignal,
-    isDone: (comparison: Comparison) => boolean,
-  ): Promise<Comparison> {
-    const deadline = Date.now() + timeoutMs;
-    for (;;) {
-      const comparison = this.compareNow();
-      if (isDone(comparison) || Date.now() >= deadline || signal.aborted) return comparison;
-      await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+      const quietMs = Date.now();
+      say('quiet: no more changes, and the mirror finds what it missed');
+      // A delivery that is still under way would turn the page yellow once more.
+      let isQuiet = false;
+      const green = until(QUIET_MS, (current) => isQuiet && isSettled(current), signal);
+      await stop();
+      isQuiet = true;
+      if (isSettled(await green)) {
+        const seconds = ((Date.now() - quietMs) / 1000).toFixed(1);
+        const repairs = tally(tables.repairs(began.toISOString()));
+        say(`green after ${seconds} s; rows that the API repaired or completed: ${repairs}`);
+      }
+      await until(quietMs + QUIET_MS - Date.now(), () => false, signal);
     }
   }
 
   /** Writes what differed during the run, and what repaired it. */
-  #writeHistory(since: string): void {
-    const { screen, tables, sandbox } = this.#parts;
-    const deliveries = sandbox.parts.upstream.deliveries.list();
-    const { rows, left, completed } = repairRows(tables.repairs(since), deliveries);
+  function writeHistory(since: string): void {
+    const { rows, left, completed } = repairRows(tables.repairs(since), service.deliveries.list());
     screen.write('', 'These differed, and what repaired them:', '');
     screen.table(TABLE_HEADS, rows);
     if (left > 0) screen.write(`and ${left} more before them`);
@@ -204,24 +170,48 @@ class Run {
     screen.write(`Events: ${events} accepted once, ${redeliveries} redeliveries recognised.`, '');
   }
 
-  #conclude(comparison: Comparison): string[] {
-    const lines = describeDifferences(comparison.differences);
-    if (!comparison.isGreen && lines.length === 0) lines.push('the mirror does not say that it is in sync');
-    const compared = lines.length === 0 ? 'Equal, record by record and field by field:' : 'Compared';
-    const silent = comparison.unknowable.size;
-    this.#parts.screen.write(`${compared} ${countText(comparison)}.`);
-    if (silent > 0) {
-      this.#parts.screen.write(
-        `Risk assessments of which no event arrived: ${silent}. The API lists none, so no mirror can know of them.`,
-      );
-    }
-    return lines;
+  screen.write(
+    `Status page of the mirror, sign in: ${mirror.signInLink}`,
+    `Page of the sandbox, in the place of the compliance service: ${sandbox.url}/`,
+    `One more event: compliance-mirror sandbox trigger policy.updated --sandbox ${sandbox.url}`,
+    runMs === Number.POSITIVE_INFINITY ? 'Ctrl-C ends it, and compares both.' : '',
+  );
+  const first = await until(FIRST_FULL_SYNC_TIMEOUT_MS, isSettled, signal);
+  const isEmpty = KINDS.every((kind) => first.mirror[kind].size === 0);
+  if (!signal.aborted && (isEmpty || !isSettled(first))) {
+    throw new MirrorError('demo', 'the first full sync did not bring the mirror into sync');
+  }
+  say(`in sync after the first full sync: ${countText(first)}`);
+  // What the mirror lacked before that is no difference.
+  const since = new Date().toISOString();
+  await waves();
+
+  say('the end: no more changes; deliveries under way are let through, and one more full sync');
+  const quietAt = new Date().toISOString();
+  const { quiet } = await stop();
+  if (!quiet) throw new MirrorError('demo', 'the sandbox still has deliveries under way');
+  const isOver = (current: Comparison) => isSettled(current) && tables.hasFullSyncs(quietAt);
+  let last = await until(SETTLE_TIMEOUT_MS, isOver);
+  say(isSettled(last) ? 'settled' : `not settled after ${SETTLE_TIMEOUT_MS / 1000} s`);
+  writeHistory(since);
+  if (settings.tamper) {
+    const edited = tables.tamper();
+    if (edited === null) throw new MirrorError('demo', 'there is no row to tamper with');
+    say(`tampered: ${edited.field} of ${edited.kind} ${edited.id} edited by SQL`);
+    last = compareNow();
   }
 
-  #say(line: string): void {
-    const seconds = ((Date.now() - this.#startedMs) / 1000).toFixed(1).padStart(6);
-    this.#parts.screen.write(`${seconds} s  ${line}`);
+  const lines = describeDifferences(last.differences);
+  if (!last.isGreen && lines.length === 0) lines.push('the mirror does not say that it is in sync');
+  const compared = lines.length === 0 ? 'Equal, record by record and field by field:' : 'Compared';
+  const silent = last.unknowable.size;
+  screen.write(`${compared} ${countText(last)}.`);
+  if (silent > 0) {
+    screen.write(
+      `Risk assessments of which no event arrived: ${silent}. The API lists none, so no mirror can know of them.`,
+    );
   }
+  return lines;
 }
 
 /** A record that is not verified keeps its kind from green. */

@@ -8,7 +8,6 @@ import { problem } from '../platform/problem.ts';
 import { PAGE_LIMIT_MAX } from '../store/reports.ts';
 import { createAccess, type OpsEnv } from './access.ts';
 import { createApi, openApiDocument } from './api/app.ts';
-import { createOperations } from './api/changes.ts';
 import * as routes from './api/routes.ts';
 import { createAuditLog } from './audit.ts';
 import { cached, inTime } from './cached.ts';
@@ -42,7 +41,6 @@ export function createOps(
 ): OpenAPIHono<OpsEnv> {
   const audit = createAuditLog(context);
   const access = createAccess(context, audit);
-  const operations = createOperations(context, audit);
   const whyNotReady = createReadiness(context);
   const door = createSignIn(access);
 
@@ -99,7 +97,7 @@ export function createOps(
     );
   });
   app.route('/', createPages(context, snapshots));
-  app.route('/', createApi(context, { operations, snapshots }));
+  app.route('/', createApi(context, audit, snapshots));
 
   // Not Hono's `notFound` hook: that does not run when this app is mounted on the receiver's listener.
   app.all('*', () => problem(404, 'not_found', 'Page not found.'));

@@ -52,14 +52,14 @@ async function open(): Promise<void> {
 
 /** Who asks is in the header `from`. The feed needs nothing of a service but these. */
 function listener(verbs: Partial<Store> = {}, clock = systemClock()) {
-  const around = { operations: { noteExport: async () => undefined } };
+  const audit = { note: async () => undefined };
   const context = { store: { ...scene.store, ...verbs }, clock, signal: draining.signal };
   return new Hono<OpsEnv>()
     .use(async (c, next) => {
       c.set('identity', { name: c.req.header('from') ?? 'rita', role: 'read', isSession: false });
       await next();
     })
-    .route('/', createApi(context as unknown as OpsContext, around as never));
+    .route('/', createApi(context as unknown as OpsContext, audit as never, {} as never));
 }
 
 async function get(

@@ -319,7 +319,7 @@ describe('changes', () => {
     });
     expect((await get('/api/deliveries/evt_failed')).body).toMatchObject({ state: 'failed', attempts: 2 });
     expect((await get('/api/audit')).body.items).toMatchObject([
-      { action: 'delivery_retry', outcome: 'failed_again', target: 'evt_failed' },
+      { action: 'delivery_retry', outcome: 'not_possible', target: 'evt_failed' },
     ]);
   });
 

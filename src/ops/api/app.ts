@@ -3,20 +3,20 @@ import { HTTPException } from 'hono/http-exception';
 import PQueue from 'p-queue';
 import { problem } from '../../platform/problem.ts';
 import type { OpsEnv } from '../access.ts';
+import type { AuditLog } from '../audit.ts';
 import type { OpsContext } from '../context.ts';
 import type { Snapshots } from '../status.ts';
-import { createChanges, type Operations } from './changes.ts';
+import { createChanges } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createReads } from './reads.ts';
 
 /** A page may have megabytes: hundreds at once would take gigabytes, and block the event loop for seconds. */
 const READ_AT_ONCE = 8;
+/** Of an exported address in the audit. */
+const TARGET_MAX_CHARACTERS = 1_000;
 
 /** The routes below `/api`, for programs. Every request here is already authenticated. */
-export function createApi(
-  context: OpsContext,
-  { operations, snapshots }: { operations: Operations; snapshots: Snapshots },
-) {
+export function createApi(context: OpsContext, audit: AuditLog, snapshots: Snapshots) {
   const api = new OpenAPIHono<OpsEnv>({ defaultHook: refuseUnusable });
   api.onError((error) => {
     if (!(error instanceof HTTPException)) throw error;
@@ -40,7 +40,12 @@ export function createApi(
     const isExport = isCsv || isSnapshot;
     if (!isExport || c.req.method !== 'GET' || c.req.query('after') !== undefined) return;
     const { pathname, search } = new URL(c.req.url);
-    await operations.noteExport(c.get('identity').name, `${pathname}${search}`);
+    await audit.note(
+      c.get('identity').name,
+      'export',
+      'ok',
+      `${pathname}${search}`.slice(0, TARGET_MAX_CHARACTERS),
+    );
   });
   // A body is JSON whatever its Content-Type says (curl says it is a form). An empty one counts as `{}`.
   api.use('/api/*', async (c, next) => {
@@ -56,7 +61,7 @@ export function createApi(
   return api
     .route('/', createReads(context, snapshots))
     .route('/', createFeed(context))
-    .route('/', createChanges(operations));
+    .route('/', createChanges(context, audit));
 }
 
 /**
