@@ -47,7 +47,7 @@ async function api(cli: Cli, given: string, path: string, options: { body?: stri
   try {
     const needs = method === 'POST' ? 'write' : 'read';
     const send = async (store: Store | null) =>
-      await commandClient(cli, config, store, { actor: 'api', needs }).request(call);
+      await commandClient(config, store, { actor: 'api', needs }).request(call);
     // With an API key no database is needed, so none is made.
     const isKey = complianceSettings(config).auth === 'api_key';
     const { value } = await (isKey ? send(null) : withStore(cli, 'make', send));

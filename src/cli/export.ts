@@ -8,14 +8,14 @@ import { loadConfig } from '../platform/config.ts';
 import { describeError, MirrorError, UsageError } from '../platform/errors.ts';
 import type { Cli } from './cli.ts';
 import { engines } from './database.ts';
-import { csvOf, rowsOf, type Wanted, wantedOf } from './lists.ts';
-import { helpNote, sinceOption, untilOption } from './options.ts';
+import { csvOf, rowsOf, wantedOf } from './lists.ts';
+import { helpNote } from './options.ts';
 import { type Service, withService } from './service.ts';
 import { stopSignals } from './stop-signals.ts';
 import { linesForTerminal, printable } from './text.ts';
 import { EXPORTS } from './things.ts';
 
-interface ExportFlags extends Pick<Wanted, 'since' | 'until'> {
+interface ExportFlags {
   ndjson?: true;
   force?: true;
 }
@@ -25,9 +25,6 @@ export function exportCommand(cli: Cli): Command {
     .description('write a whole table out, as CSV or lines of JSON')
     .addArgument(new Argument('<thing>', 'which one').choices(Object.keys(EXPORTS)))
     .argument('[file]', 'file to write, readable for its owner alone; none: standard output')
-    .argument('[filters...]', 'only what has these: NAME=VALUE, as the lists take them')
-    .addOption(sinceOption())
-    .addOption(untilOption())
     .option('--ndjson', 'a line of JSON for each row')
     .option('--force', 'replace a file that is there already')
     .addHelpText(
@@ -36,8 +33,8 @@ export function exportCommand(cli: Cli): Command {
         'CSV is as stored (RFC 4180, UTF-8), with a typed column for each field of records. Names come from others: a spreadsheet may take one that begins with = for a formula.',
       ),
     )
-    .action((name: string, file: string | undefined, filters: string[], flags: ExportFlags) =>
-      withService(cli, (service) => exportThing(cli, service, name, file, filters, flags)),
+    .action((name: string, file: string | undefined, flags: ExportFlags) =>
+      withService(cli, (service) => exportThing(cli, service, name, file, flags)),
     );
 }
 
@@ -45,16 +42,11 @@ async function exportThing(
   cli: Cli,
   service: Service,
   name: string,
-  given: string | undefined,
-  filters: readonly string[],
-  { ndjson, force, since, until }: ExportFlags,
+  file: string | undefined,
+  { ndjson, force }: ExportFlags,
 ): Promise<void> {
   const thing = EXPORTS[name]!;
-  // Without a file, the first filter stands in its place.
-  const isFilter = given?.includes('=') ?? false;
-  const file = isFilter ? undefined : given;
-  const words = isFilter ? [given!, ...filters] : filters;
-  const wanted = wantedOf(thing, words, { since, until });
+  const wanted = wantedOf(thing, []);
   if (file !== undefined) await checkTarget(cli, file, force === true);
   const source = ndjson
     ? jsonLines(rowsOf(service, thing, { ...wanted, typed: true }))

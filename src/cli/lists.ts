@@ -105,7 +105,7 @@ interface Page {
 export async function* rowsOf(service: Service, thing: Thing, wanted: Wanted, limit = PAGE_LIMIT_MAX) {
   const { query, tests } = questionOf(thing, wanted);
   const atOnce = tests.length === 0 ? Math.min(limit, PAGE_LIMIT_MAX) : PAGE_LIMIT_MAX;
-  for (let after = wanted.since === undefined ? await thing.start?.(service) : undefined; ; ) {
+  for (let after = await thing.start?.(service); ; ) {
     const page: Page = await service.get(thing.path, { ...query, limit: atOnce, after });
     yield* page.items.filter((row) => tests.every((test) => test(row)));
     // The feed of changes always says where to go on.
@@ -137,7 +137,7 @@ export async function* csvOf(
     }
     return;
   }
-  let after = wanted.since === undefined ? await thing.start?.(service) : undefined;
+  let after = await thing.start?.(service);
   for (let isFirst = true; left > 0; isFirst = false) {
     const atOnce = Math.min(left, PAGE_LIMIT_MAX);
     const { text, next } = await service.csv(thing.path, { ...query, limit: atOnce, after });

@@ -54,7 +54,6 @@ interface Request {
 
 /** What the steps share. */
 interface Steps {
-  cli: Cli;
   asker: Asker;
   config: Config;
   key: () => Uint8Array;
@@ -77,7 +76,7 @@ export async function register(
   const key = requireKey(config, 'the signing secret in the answer');
   complianceSettings(config);
   return await withStore(cli, 'make', async (store) => {
-    const steps: Steps = { cli, asker, config, key, store, clock: await clockOf(store) };
+    const steps: Steps = { asker, config, key, store, clock: await clockOf(store) };
     const held = await readable(steps);
     const isMeant = ({ url }: StoredRegistration) => options.url === undefined || url === options.url;
     const bare = held.findLast((each) => isMeant(each) && each.sealedSecret === null);
@@ -187,9 +186,9 @@ async function announce({ config, store, clock }: Steps): Promise<void> {
  * Registers and stores the answer. The audit entry is written before the request. If the outcome stays unknown, so does the entry's.
  */
 async function send(steps: Steps, request: Request, fact: string): Promise<Made> {
-  const { cli, asker, config, store, clock, key } = steps;
+  const { asker, config, store, clock, key } = steps;
   const before = await store.listRegistrations();
-  const client = commandClient(cli, config, store, { actor: ACTOR, needs: 'write' });
+  const client = commandClient(config, store, { actor: ACTOR, needs: 'write' });
   await announce(steps);
   await store.writeFact(fact, ASKED);
   // Without the query, which may hold a secret.

@@ -242,7 +242,7 @@ async function readFirstPages(talk: Talk): Promise<void> {
   const { auth, paging } = complianceSettings(config);
   // Only a person's sign-in is stored in the database. Nothing else needs a database yet.
   const store = auth === 'oauth' ? await openForWriting(cli, config) : null;
-  const client = commandClient(cli, config, store, { actor: 'setup', needs: 'read', silent: true });
+  const client = commandClient(config, store, { actor: 'setup', needs: 'read' });
   try {
     for (const kind of ['policy', 'vendor'] as const) {
       const { objects, meta } = await client.listPage(kind, firstPageOf(paging), { lane: 'person', signal });

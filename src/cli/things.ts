@@ -109,7 +109,7 @@ export const AUDIT: Thing = {
 
 const CHANGES: Thing = {
   path: 'changes',
-  names: { kind: 'kind', record_id: null, operation: null },
+  names: {},
   // The beginning of the feed is refused once it has been trimmed.
   async start(service) {
     const { trimmed } = await service.get<Pick<Feed, 'trimmed'>>('snapshot', { limit: 1 });
@@ -173,7 +173,7 @@ export const historyOf = (kind: Kind, id: string): Thing => ({
 
 const viewOf = (name: ViewName): Thing => ({
   path: `views/${name}`,
-  names: { kind: null },
+  names: {},
   searches: false,
   time: null,
   columns: [],

@@ -2,13 +2,7 @@ import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import type { Budget, Lane } from './budget.ts';
 import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
-import {
-  isNotTaken,
-  isRefusal,
-  UnaddressableError,
-  UpstreamError,
-  type UpstreamErrorKind,
-} from './errors.ts';
+import { isNotTaken, UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { clockSkewMs, type Expectation, judge } from './gate.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
 import { firstPageOf } from './paging.ts';
@@ -74,12 +68,6 @@ export interface ObservedRequest {
   dateHeaderSkewMs: number | null;
 }
 
-export interface RefusedRequest {
-  status: 401 | 403;
-  method: string;
-  route: string;
-}
-
 /** Who we are to the compliance service. */
 export interface Credentials {
   /** The value of the Authorization header, asked for before each request. */
@@ -105,8 +93,6 @@ export interface ClientOptions {
   onPageSize?: (size: number) => Promise<unknown>;
   /** Called for each request that was sent, when it has ended. Must not throw. */
   observe?: (request: ObservedRequest) => void;
-  /** Called for each final 401 and 403 of the API, before its error is thrown. Must not reject. */
-  refused?: (refusal: RefusedRequest) => Promise<void>;
 }
 
 /** Its answers may hold a signing secret. */
@@ -299,7 +285,6 @@ function createSender(options: ClientOptions) {
       // A POST is never sent twice.
       if (isRenewed && method === 'GET') return await send(request, true);
     }
-    if (isRefusal(verdict)) await options.refused?.({ status: status as 401 | 403, method, route });
     // A cancelled read changed nothing, so its caller gets the reason of its own abort.
     throw verdict.kind === 'cancelled' && !verdict.outcomeUnknown ? signal.reason : verdict;
   };

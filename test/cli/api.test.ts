@@ -1,9 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { operationOf } from '../../src/cli/api.ts';
-import { openStore } from '../../src/store/open.ts';
 import { json, type Upstream as Service, startUpstream } from '../compliance/upstream.ts';
 import { cli, inTemporaryDirectory } from './executable.ts';
 
@@ -100,44 +98,6 @@ describe('one request by hand', () => {
     expect(code).toBe(2);
     expect(err).toContain(remedy);
     expect(requests).toHaveLength(0);
-  });
-});
-
-describe('a refusal of the API', () => {
-  const refused = async (directory: string, args: string[], key = 'wrong-key') =>
-    await cli(args, {
-      DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
-      COMPLIANCE_BASE_URL: service.settings.baseUrl.href,
-      COMPLIANCE_API_KEY: key,
-      CREDENTIALS_KEY: randomBytes(32).toString('base64'),
-      WEBHOOK_SECRETS: 'a-secret-nobody-uses',
-    });
-  const auditOf = async (directory: string) => {
-    const store = await openStore(`file:${join(directory, 'mirror.db')}`, { readOnly: true });
-    const entries = (await store.list('audit', { limit: 50 })).items;
-    await store.close();
-    return entries
-      .map(({ actor, action, outcome, target }) => `${actor} ${action} ${outcome} ${target}`)
-      .reverse();
-  };
-
-  it('is in the audit, whichever command met it', async () => {
-    await inTemporaryDirectory(async (directory) => {
-      await (await openStore(`file:${join(directory, 'mirror.db')}`)).close();
-      expect((await refused(directory, ['api', 'GET', '/vendors/v1'])).code).toBe(1);
-      expect((await refused(directory, ['api', 'GET', '/vendors/forbidden'], API_KEY)).code).toBe(1);
-      expect(
-        (await refused(directory, ['webhook', 'register', '--url', 'http://127.0.0.1:1/webhooks'])).code,
-      ).toBe(1);
-      const audit = await auditOf(directory);
-      const refusals = audit.filter((entry) => entry.startsWith('upstream credentials '));
-      expect(refusals.slice(0, 3)).toEqual([
-        'upstream credentials 401 api: GET /vendors/{id}',
-        'upstream credentials 403 api: GET /vendors/{id}',
-        'upstream credentials 401 register: POST /webhooks',
-      ]);
-      expect(audit).toContain('register register failed http://127.0.0.1:1/webhooks');
-    });
   });
 });
 

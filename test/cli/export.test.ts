@@ -118,19 +118,6 @@ describe('export and the commands from afar', () => {
     },
   );
 
-  it('filters and times choose what is exported, as in the lists', async () => {
-    const found = async (...words: string[]) =>
-      lines((await cli(['export', ...words, '--ndjson'], here)).out).map((line) => JSON.parse(line));
-    expect(await found('vendors', 'name=Vendor, no. 7')).toMatchObject([{ id: 'v0007' }]);
-    expect((await found('deliveries', 'type=policy.created')).map(({ id }) => id)).toEqual(['evt_1']);
-    const all = await found('changes');
-    const { at } = all.at(-1)!;
-    expect(await found('changes', '--since', at)).toEqual(all.filter((change) => change.at >= at));
-    expect(await cli(['export', 'deliveries', '--ndjson', '--since', '2999-01-01'], afar)).toMatchObject({
-      out: '',
-    });
-  });
-
   it('a file that is there stays unless --force says otherwise', async () => {
     const file = join(folder, 'twice.csv');
     expect((await cli(['export', 'problems', file], here)).code).toBe(0);
