@@ -123,10 +123,10 @@ export function judge<T>(
 }
 
 /** The kind of a status that is no success. `waitMs`: how long the answer asks us to wait. */
-export function kindOf({ status, headers }: Answer, waitMs: number | null): UpstreamErrorKind {
+export function kindOf({ status }: Answer, waitMs: number | null): UpstreamErrorKind {
   if (status === 401) return 'unauthorized';
   if (status === 429) return 'rate_limited';
-  if (status === 403) return waitMs !== null || isSpent(headers) ? 'rate_limited' : 'forbidden';
+  if (status === 403) return waitMs === null ? 'forbidden' : 'rate_limited';
   return status >= 500 ? 'server' : 'unexpected_status';
 }
 
@@ -222,18 +222,36 @@ export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 /** After a rate limit that names no time, nothing is sent for so long. */
 const DEFAULT_PAUSE_MS = 10_000;
 
-/** What is left of a rate limit, under its usual names. */
-const REMAINING = ['ratelimit-remaining', 'x-ratelimit-remaining', 'x-rate-limit-remaining'];
-
+/** Nothing is left of a rate limit. Services name it `X-RateLimit-Remaining`, and much like it, or write it into one header with the rest. */
 const isSpent = (headers: Headers): boolean =>
-  REMAINING.some((name) => headers.get(name)?.trim() === '0') ||
-  /(?:^|;)\s*r=0\s*(?:;|$)/.test(headers.get('ratelimit') ?? '');
+  [...headers].some(
+    ([name, value]) =>
+      /rate-?limit/.test(name) &&
+      (name.includes('remaining')
+        ? value.trim() === '0'
+        : /(?:^|[;,])\s*(?:r|remaining)=0\s*(?:[;,]|$)/.test(value)),
+  );
+
+const LIMIT_WORDS = /rate.?limit|too many requests|throttl|quota.?(?:exceeded|exhausted)/i;
+
+/** When a rate limit begins anew, as milliseconds from now: services write seconds from now, or an instant in seconds, in milliseconds or as text. */
+function resetIn(headers: Headers, nowMs: number): number | null {
+  const [, text = ''] = [...headers].find(([name]) => /rate-?limit.*reset/.test(name)) ?? [];
+  const count = /^\d{1,13}$/.test(text) ? Number(text) : Number.NaN;
+  if (count < 1e7) return Math.min(count * 1000, MAX_RETRY_AFTER_MS);
+  const at = Number.isNaN(count) ? Date.parse(text) : count < 1e11 ? count * 1000 : count;
+  return Number.isNaN(at) ? null : Math.min(Math.max(0, at - nowMs), MAX_RETRY_AFTER_MS);
+}
 
 /** Milliseconds that an answer asks us to wait, from when it was read; null: it asks for no wait. */
-export function waitIn({ status, headers }: Answer, wallMs: number): number | null {
+export function waitIn({ status, headers, body }: Answer, wallMs: number): number | null {
   if (![403, 429, 503].includes(status)) return null;
-  const named = parseRetryAfter(headers.get('retry-after'), dateOf(headers, wallMs));
-  return named ?? (status === 429 || (status === 403 && isSpent(headers)) ? DEFAULT_PAUSE_MS : null);
+  const nowMs = dateOf(headers, wallMs);
+  const named = parseRetryAfter(headers.get('retry-after'), nowMs);
+  const isSaid = () =>
+    isSpent(headers) || headers.has('retry-after') || LIMIT_WORDS.test(new TextDecoder().decode(body));
+  const isLimit = status === 429 || (status === 403 && isSaid());
+  return named ?? (isLimit ? (resetIn(headers, nowMs) ?? DEFAULT_PAUSE_MS) : null);
 }
 
 /**

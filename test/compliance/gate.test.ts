@@ -147,6 +147,19 @@ it.each<[number, Record<string, string>, string, number | null]>([
   [403, { 'x-ratelimit-remaining': '0' }, 'rate_limited', 10_000],
   [403, { 'ratelimit-remaining': '0', 'retry-after': '7' }, 'rate_limited', 7_000],
   [403, { ratelimit: '"default";r=0;t=30' }, 'rate_limited', 10_000],
+  [403, { ratelimit: 'limit=100, remaining=0, reset=5' }, 'rate_limited', 10_000],
+  [403, { 'x-ratelimit-remaining-minute': '0' }, 'rate_limited', 10_000],
+  [403, { 'retry-after': '00:00:05' }, 'rate_limited', 10_000],
+  [403, { 'x-rate-limit-remaining': '0', 'x-rate-limit-reset': '7' }, 'rate_limited', 7_000],
+  [429, { 'x-ratelimit-reset': '1795892047', date: 'Sat, 28 Nov 2026 18:54:00 GMT' }, 'rate_limited', 7_000],
+  [
+    429,
+    { 'x-ratelimit-reset': '1795892047000', date: 'Sat, 28 Nov 2026 18:54:00 GMT' },
+    'rate_limited',
+    7_000,
+  ],
+  [429, { 'ratelimit-reset': '1970-01-01T00:00:07Z' }, 'rate_limited', 7_000],
+  [429, { 'ratelimit-reset': 'soon' }, 'rate_limited', 10_000],
   [403, { 'x-ratelimit-remaining': '12' }, 'forbidden', null],
   [429, {}, 'rate_limited', 10_000],
   [429, { 'retry-after': '9' }, 'rate_limited', 9_000],
@@ -156,6 +169,14 @@ it.each<[number, Record<string, string>, string, number | null]>([
   [404, { 'retry-after': '9' }, 'unexpected_status', null],
 ])('%i with %j is %s', (status, headers, kind, retryAfterMs) => {
   expect(judged(status, {}, headers)).toMatchObject({ kind, retryAfterMs });
+});
+
+it.each([
+  [{ message: 'You have exceeded a secondary rate limit.' }, 'rate_limited'],
+  [{ error: { errors: [{ reason: 'rateLimitExceeded' }] } }, 'rate_limited'],
+  [{ message: 'this key may not read vendors' }, 'forbidden'],
+])('a 403 with the body %j is %s', (body, kind) => {
+  expect(kindOf(judged(403, body))).toBe(kind);
 });
 
 it.each<[string, string]>([
