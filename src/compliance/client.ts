@@ -29,7 +29,6 @@ export interface Timing {
 }
 
 interface Exchanged<T> extends Timing {
-  status: number;
   value: T;
 }
 
@@ -265,20 +264,17 @@ function createSender(options: ClientOptions) {
     const verdict = judge(request, reply, { auth: settings.auth, authorization, wallMs: ended.wall });
     const pauseMs = verdict instanceof UpstreamError ? verdict.retryAfterMs : null;
     if (pauseMs !== null) budget.pauseUntil(ended.steady + pauseMs);
-    const answer = reply instanceof ExchangeFailure ? null : reply;
-    const { status } = reply;
-    const route = routeOf(path);
     options.observe?.({
       method,
-      route,
-      status,
+      route: routeOf(path),
+      status: reply.status,
       durationMs: ended.steady - began.steady,
       error: verdict instanceof UpstreamError ? verdict.kind : null,
-      dateHeaderSkewMs: answer === null ? null : clockSkewMs(answer.headers, ended.wall),
+      dateHeaderSkewMs: reply instanceof ExchangeFailure ? null : clockSkewMs(reply.headers, ended.wall),
     });
     if (!(verdict instanceof UpstreamError)) {
       const { value, agedMs } = verdict;
-      return { status: answer!.status, value, began: ago(began, agedMs), ended: ago(ended, agedMs), agedMs };
+      return { value, began: ago(began, agedMs), ended: ago(ended, agedMs), agedMs };
     }
     if (verdict.kind === 'unauthorized' && !isSecond) {
       const isRenewed = await obeying(credentials.renew?.(signal, authorization) ?? false);
