@@ -125,7 +125,7 @@ async function heldOf(steps: Steps, url: string): Promise<StoredRegistration | u
   if (held === undefined) return undefined;
   const state = stateOfSecret(held, secretSettings(config));
   const secret = state === 'verifies' ? 'is here' : 'is not usable here';
-  const since = new Date(held.createdWall).toISOString();
+  const since = held.createdAt;
   asker.say(`${url} is registered already, as ${held.upstreamId} since ${since}; its secret ${secret}.`);
   return held;
 }
@@ -213,7 +213,7 @@ async function send(steps: Steps, request: Request, fact: string): Promise<Made>
       // Both are stored even if they cannot be used: the service shows them only once.
       sealedSecret: secret && sealSecret(key(), secret, { table: 'registrations', row: upstreamId }),
       sealedAnswer: sealSecret(key(), text, { table: 'registration_answers', row: upstreamId }),
-      createdWall: clock.wall(),
+      createdAt: new Date(clock.wall()).toISOString(),
     };
     await store.saveRegistration(registration);
     await settle('ok');

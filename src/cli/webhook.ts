@@ -63,7 +63,7 @@ async function list(cli: Cli, options: { json?: true }): Promise<void> {
       secret: stateOfSecret(each, secrets),
       url: each.url,
       events: each.delivers,
-      created_at: new Date(each.createdWall).toISOString(),
+      created_at: each.createdAt,
     }));
     if (options.json) return writeJson(cli.out, shown);
     if (shown.length === 0) writeText(cli.out, 'No registration is held here. “webhook register” makes one.');

@@ -1,5 +1,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import type { Kind } from '../compliance/kinds.ts';
+import type { ProblemReason } from '../mirror/problems.ts';
 
 // Only types, so that drizzle is not loaded for them.
 export type Column = import('drizzle-orm').Column;
@@ -26,6 +28,12 @@ export function drizzleModule<Name extends keyof Modules>(name: Name): Modules[N
 const { getTableName, sql } = drizzleModule('drizzle-orm');
 const { blob, customType, index, integer, primaryKey, sqliteTable, text, uniqueIndex } =
   drizzleModule('drizzle-orm/sqlite-core');
+
+/**
+ * The type of a column in the views `…_flat`. `date` and `instant` are texts of that form, `timestamp` a day and a time without a zone; `json`
+ * is an object or array.
+ */
+export type FieldType = 'number' | 'boolean' | 'date' | 'timestamp' | 'instant' | 'text' | 'json';
 
 /** Column types and indexes in SQLite's form. The TypeScript types serve both engines. */
 export const sqlite = {
@@ -170,7 +178,7 @@ export function tablesOf(engine: Vocabulary) {
         type: text('type').notNull(),
         created: instant('created').notNull(),
         createdMs: number('created_ms').notNull(),
-        kind: key('kind'),
+        kind: key('kind').$type<Kind>(),
         recordId: key('record_id'),
         receivedAt: instant('received_at').notNull(),
         deliveries: integer('deliveries').notNull().default(1),
@@ -212,9 +220,9 @@ export function tablesOf(engine: Vocabulary) {
       'problems',
       {
         id: serial('id'),
-        kind: key('kind'),
+        kind: key('kind').$type<Kind>(),
         recordId: key('record_id'),
-        reason: key('reason').notNull(),
+        reason: key('reason').$type<ProblemReason>().notNull(),
         verdict: key('verdict').notNull(),
         needs: key('needs').notNull(),
         openedAt: instant('opened_at').notNull(),
@@ -303,12 +311,16 @@ export function tablesOf(engine: Vocabulary) {
         /** As in the body, which of a rejected one is not authenticated. */
         eventId: text('event_id'),
         type: text('type'),
+        /** As sent, where it could be read. */
         t: text('t'),
         /** How many rejections of its minute this row counts. */
         times: integer('times').notNull().default(1),
+        /** The sender's, as far as it can be trusted; null: unknown. */
         address: text('address'),
+        /** The signature header as sent, cut to a bounded length. A MAC is not a secret. */
         header: text('header'),
-        body: bytes('body'),
+        /** At most `REJECTION_BODY_BYTES`. */
+        body: bytes('body').$type<Uint8Array>(),
         dismissedAt: instant('dismissed_at'),
         kind: key('kind'),
         recordId: key('record_id'),
@@ -338,9 +350,12 @@ export function tablesOf(engine: Vocabulary) {
     registrations: table('registrations', {
       upstreamId: key('upstream_id').primaryKey(),
       url: text('url').notNull(),
-      events: json('events').notNull(),
+      /** Those that were requested. */
+      events: json('events').$type<string[]>().notNull(),
       description: text('description').notNull(),
-      delivers: json('delivers').notNull(),
+      /** Those that the service says it delivers. */
+      delivers: json('delivers').$type<string[]>().notNull(),
+      /** Null: the answer had none. */
       sealedSecret: text('sealed_secret'),
       /** The whole answer, which shows the secret only once. */
       sealedAnswer: text('sealed_answer'),
@@ -351,7 +366,9 @@ export function tablesOf(engine: Vocabulary) {
     tokens: table('tokens', {
       name: text('name').primaryKey(),
       sealed: text('sealed').notNull(),
+      /** Rises with every save. */
       version: integer('version').notNull(),
+      /** Why the upstream refused to renew them; null: it did not. */
       refusal: text('refusal'),
       savedAt: instant('saved_at').notNull(),
     }),
@@ -382,11 +399,14 @@ export function tablesOf(engine: Vocabulary) {
       'fields',
       {
         kind: key('kind').notNull(),
+        /** Its place in the view, from 1, after the columns that every record has. */
         position: integer('position').notNull(),
+        /** Null: the first field beyond the limit. */
         column: text('column'),
+        /** `keys` for people. */
         path: text('path').notNull(),
-        keys: json('keys').notNull(),
-        type: text('type').notNull(),
+        keys: json('keys').$type<readonly string[]>().notNull(),
+        type: text('type').$type<FieldType>().notNull(),
         firstSeenAt: instant('first_seen_at').notNull(),
       },
       (t) => [primaryKey({ columns: [t.kind, t.position] })],
@@ -442,7 +462,7 @@ export function tablesOf(engine: Vocabulary) {
     syncRequests: table(
       'sync_requests',
       {
-        kind: key('kind').notNull(),
+        kind: key('kind').$type<Kind>().notNull(),
         reason: key('reason').notNull(),
         requestedAt: instant('requested_at').notNull(),
       },
@@ -463,6 +483,9 @@ export function tablesOf(engine: Vocabulary) {
 
 /** A table of PostgreSQL alone: empty after a crash of the server, and on a standby that takes over. It is not logged, which drizzle cannot declare. */
 export const COUNTER_INTACT = 'counter_intact';
+
+/** A row of a table, by the names that the code has for its columns. */
+export type Row<Name extends keyof typeof tables> = (typeof tables)[Name]['$inferSelect'];
 
 const tables = tablesOf(sqlite);
 export const TABLE_NAMES: readonly string[] = Object.values(tables).map((each) => getTableName(each));

@@ -1,7 +1,7 @@
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import type { IdPointers, JsonObject, LearnedPointer } from '../compliance/pointers.ts';
-import type { ProblemReason } from '../mirror/problems.ts';
 import type { EventState } from './reports.ts';
+import type { FieldType, Row } from './schema.ts';
 
 /**
  * What the store's verbs take and return. Numbers (`seq`, `dirty`, `write`, `number`) come from one durable counter, in the order of
@@ -17,17 +17,10 @@ export interface Now {
 
 // ─── inbox ──────────────────────────────────────────────────────────────────────────────────────────────
 
-export interface IncomingEvent {
-  id: string;
-  type: string;
+export interface IncomingEvent
+  extends Pick<Row<'events'>, 'id' | 'type' | 'createdMs' | 'kind' | 'recordId'> {
   /** As sent: an ISO 8601 instant. */
   created: string;
-  /** `created` in milliseconds since 1970. */
-  createdMs: number;
-  /** Null: the type's family is unknown. */
-  kind: Kind | null;
-  /** Null: the payload names no usable id. */
-  recordId: string | null;
   /** False: the specification does not name the type. Stored and ignored, but its record is marked dirty. */
   known: boolean;
   /** The raw body, exactly as signed. It is well-formed UTF-8, since it was parsed. */
@@ -56,18 +49,8 @@ export interface UnusableDelivery {
 }
 
 /** A delivery rejected before its content was trusted. */
-export interface Rejection {
-  reason: string;
-  /** As sent, where it could be read. */
-  t: string | null;
-  bytes: number;
-  bodySha256: string | null;
-  /** The signature header as sent, cut to a bounded length. A MAC is not a secret. */
-  header: string | null;
-  /** At most `REJECTION_BODY_BYTES`. */
-  body: Uint8Array | null;
-  /** The sender's, as far as it can be trusted; null: unknown. */
-  address: string | null;
+export interface Rejection
+  extends Pick<Row<'rejections'>, 'reason' | 't' | 'bytes' | 'bodySha256' | 'header' | 'body' | 'address'> {
   wall: number;
 }
 
@@ -261,13 +244,8 @@ export interface Conclusion {
 
 export type { ProblemReason } from '../mirror/problems.ts';
 
-export interface ProblemKey {
-  reason: ProblemReason;
-  /** Null: all kinds. */
-  kind: Kind | null;
-  /** Null: the whole kind. */
-  recordId: string | null;
-}
+/** What a problem is about. Without a kind: all; without a record: the whole kind. */
+export type ProblemKey = Pick<Row<'problems'>, 'reason' | 'kind' | 'recordId'>;
 
 /** A problem was opened or resolved. Another occurrence of an open problem is no change. */
 export interface ProblemChange {
@@ -285,9 +263,9 @@ export type ResolveOutcome = 'resolved' | 'changed' | 'not_open' | 'unfit';
 /** `accepted`: a person has accepted what its list does not show, and it has read all else. */
 export type SyncRunOutcome = 'complete' | 'accepted' | 'incomplete' | 'failed' | 'interrupted';
 
-export type SyncRunProgress = Record<
-  'pages' | 'seen' | 'inserted' | 'updated' | 'deleted' | 'unchanged',
-  number
+export type SyncRunProgress = Pick<
+  Row<'syncRuns'>,
+  'pages' | 'seen' | 'inserted' | 'updated' | 'deleted' | 'unchanged'
 >;
 
 export interface SyncRunEnd {
@@ -321,26 +299,9 @@ export interface ServiceFacts {
 
 // ─── operators ──────────────────────────────────────────────────────────────────────────────────────────
 
-export interface AuditEntry {
-  actor: string;
-  action: string;
-  outcome: string;
-  target: string | null;
-}
+export type AuditEntry = Omit<Row<'audit'>, 'id' | 'at'>;
 
-export interface StoredRegistration {
-  upstreamId: string;
-  url: string;
-  events: string[];
-  description: string;
-  /** The event types that the service says it delivers; `events` are those that were requested. */
-  delivers: string[];
-  /** As sealed by compliance/secrets.ts; null: the answer had none. */
-  sealedSecret: string | null;
-  /** The whole answer, also sealed: a later version may recognise more in it. */
-  sealedAnswer: string | null;
-  createdWall: number;
-}
+export type StoredRegistration = Row<'registrations'>;
 
 /** A text sealed with CREDENTIALS_KEY, and its row. */
 export interface SealedText {
@@ -351,13 +312,7 @@ export interface SealedText {
 }
 
 /** OAuth tokens at rest, as sealed by compliance/. */
-export interface StoredTokens {
-  /** Rises with every save. */
-  version: number;
-  sealed: string;
-  /** Why the upstream refused to renew them; null: it did not. */
-  refusal: string | null;
-}
+export type StoredTokens = Pick<Row<'tokens'>, 'version' | 'sealed' | 'refusal'>;
 
 // ─── retention ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -385,9 +340,7 @@ export interface Trimmed {
 
 // ─── typed columns ──────────────────────────────────────────────────────────────────────────────────────
 
-/** The type of a column in the views `…_flat`. `date` and `instant` are texts of that form; `json` is an object or array. */
-/** `timestamp`: a day and a time without a zone. */
-export type FieldType = 'number' | 'boolean' | 'date' | 'timestamp' | 'instant' | 'text' | 'json';
+export type { FieldType };
 
 /** A field of `data` that has no column yet. */
 export interface SeenField {
@@ -412,17 +365,7 @@ export interface SeenObject {
 }
 
 /** A row of the table `fields`. */
-export interface Field {
-  /** Its place in the view, from 1, after the columns that every record has. */
-  position: number;
-  /** Null: the first field beyond the limit. */
-  column: string | null;
-  /** `keys` for people. */
-  path: string;
-  keys: readonly string[];
-  type: FieldType;
-  firstSeenAt: string;
-}
+export type Field = Omit<Row<'fields'>, 'kind'>;
 
 /** How far a search of the changes for new fields has come, which runs in steps. */
 export interface FieldLook {
@@ -439,25 +382,11 @@ export interface FieldLook {
 // ─── several processes ───────────────────────────────────────────────────────────────────────────────────────────
 
 /** The right to do work that only one process does at a time. It is lost when another process takes it, with a higher fence. */
-export interface Lease {
-  name: string;
-  owner: string;
-  fence: number;
-}
+export type Lease = Omit<Row<'leases'>, 'leaseUntil'>;
 
-export interface SyncRequest {
-  kind: Kind;
-  reason: string;
-}
+export type SyncRequest = Pick<Row<'syncRequests'>, 'kind' | 'reason'>;
 
-export interface StoredSession {
-  hash: string;
-  /** The token's. */
-  name: string;
-  sealed: string;
-  openedAt: number;
-  usedAt: number;
-}
+export type StoredSession = Row<'operatorSessions'>;
 
 /** A message to other processes. If it is lost, they notice the same at their next poll. */
 export type Notice = 'events' | 'work';

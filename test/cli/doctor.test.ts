@@ -109,7 +109,7 @@ describe('doctor on the running service', () => {
       delivers: ['policy.*', 'risk.*', 'vendor.*'],
       sealedSecret: null,
       sealedAnswer: null,
-      createdWall: 1,
+      createdAt: new Date(1).toISOString(),
     };
     await inService(
       { COMPLIANCE_API_KEY: 'a-wrong-key' },

@@ -84,7 +84,7 @@ async function fill(h: Harness): Promise<number> {
     upstreamId: 'wh_1',
     url: 'https://mirror.example/webhooks',
     description: 'golden',
-    createdWall: 0,
+    createdAt: new Date(0).toISOString(),
     events: ['policy.*'],
     delivers: ['policy.*'],
     sealedSecret: null,

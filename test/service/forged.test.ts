@@ -66,7 +66,7 @@ const keep = (secret: string, upstreamId = 'wh_1') =>
       description: '',
       sealedSecret: sealSecret(KEY, secret, { table: 'registrations', row: upstreamId }),
       sealedAnswer: null,
-      createdWall: Date.now(),
+      createdAt: new Date().toISOString(),
     }),
   );
 

@@ -19,7 +19,7 @@ function registration(upstreamId: string, secret: string | null, changes: Partia
     sealedSecret:
       secret === null ? null : sealSecret(KEY, secret, { table: 'registrations', row: upstreamId }),
     sealedAnswer: null,
-    createdWall: NOW,
+    createdAt: new Date(NOW).toISOString(),
     ...changes,
   };
 }

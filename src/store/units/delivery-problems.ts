@@ -3,7 +3,7 @@ import type { Unit } from '../database.ts';
 import { events, rejections } from '../schema.ts';
 import { sql } from '../statement.ts';
 import type { ProblemKey } from '../values.ts';
-import { endProblem, hasList, resolveRecords, setProblemError } from './problems.ts';
+import { endProblem, hasList, resolveRecords, showAs } from './problems.ts';
 import { TABLE_OF } from './records.ts';
 import { equals } from './sql.ts';
 
@@ -41,7 +41,7 @@ export async function resolveSettled(
   );
   const problem = problemOfFailed(kind, recordId);
   if (left === undefined) await endProblem(unit, problem, nowIso);
-  else await setProblemError(unit, problem, `event ${left.id}: ${left.error}`);
+  else await showAs(unit, problem, { error: `event ${left.id}: ${left.error}` });
 }
 
 /** A quarantined delivery that waits for a person. */

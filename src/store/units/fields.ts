@@ -8,7 +8,7 @@ import type { Field, FieldLook } from '../values.ts';
 import { flatViews } from './flat-views.ts';
 import { reading } from './reading.ts';
 import { keyOf, TABLE_OF } from './records.ts';
-import { readFact, upsert, writeFact } from './sql.ts';
+import { columnsOf, readFact, upsert, writeFact } from './sql.ts';
 
 /** Up to this number changes have been searched for fields. */
 const LOOKED_FACT = 'fields_looked';
@@ -206,7 +206,7 @@ const showColumns = (unit: Sql, kind: Kind, known: readonly Field[]): Promise<bo
 
 async function fieldsByKind(from: Sql): Promise<Map<Kind, Field[]>> {
   const rows = await from.query<Omit<Field, 'keys'> & { kind: Kind; keys: unknown }>(
-    sql`SELECT kind, position, "column", path, keys, type, first_seen_at AS "firstSeenAt" FROM fields ORDER BY kind, position`,
+    sql`SELECT ${columnsOf(fields)} FROM fields ORDER BY kind, position`,
   );
   return Map.groupBy(
     rows.map((row) => ({ ...row, keys: fromJson(row.keys) as string[] })),

@@ -4,7 +4,18 @@ import { audit, registrations, tokens } from '../schema.ts';
 import { fromJson, json, sql } from '../statement.ts';
 import type { AuditEntry, Now, SealedText, StoredRegistration, StoredTokens } from '../values.ts';
 import { reading } from './reading.ts';
-import { excluded, firstRow, iso, noteAudit, readFact, update, upsert, writeFact, writerOf } from './sql.ts';
+import {
+  columnsOf,
+  excluded,
+  firstRow,
+  iso,
+  noteAudit,
+  readFact,
+  update,
+  upsert,
+  writeFact,
+  writerOf,
+} from './sql.ts';
 
 /** Audit, registrations, tokens and facts. */
 export function createOperatorVerbs(database: Database) {
@@ -20,19 +31,15 @@ export function createOperatorVerbs(database: Database) {
       write(update(audit, { outcome }, sql`id = ${id} AND outcome = ${AUDIT_ASKED}`)),
 
     /** Replaces the registration with the same id. If there is no new secret, the old one stays. */
-    saveRegistration({ createdWall, ...registration }: StoredRegistration): Promise<void> {
+    saveRegistration(registration: StoredRegistration): Promise<void> {
       const { sealedSecret, sealedAnswer, createdAt } = registrations;
-      const row = {
-        ...registration,
-        events: json(registration.events),
-        delivers: json(registration.delivers),
-        createdAt: iso(createdWall),
-      };
+      const { events, delivers } = registration;
       const kept = {
         createdAt,
         sealedSecret: sql`coalesce(${excluded(sealedSecret)}, ${sealedSecret})`,
         sealedAnswer: sql`coalesce(${excluded(sealedAnswer)}, ${sealedAnswer})`,
       };
+      const row = { ...registration, events: json(events), delivers: json(delivers) };
       return write(upsert(registrations, ['upstreamId'], row, kept));
     },
 
@@ -45,17 +52,13 @@ export function createOperatorVerbs(database: Database) {
       }),
 
     listRegistrations: reading(async (): Promise<StoredRegistration[]> => {
-      type Row = Omit<StoredRegistration, 'createdWall'>;
-      const rows = await statements.query<Row & { createdAt: string }>(
-        sql`SELECT upstream_id AS "upstreamId", url, events, description, delivers, sealed_secret AS "sealedSecret",
-            sealed_answer AS "sealedAnswer", created_at AS "createdAt"
-          FROM registrations ORDER BY created_at, upstream_id`,
+      const rows = await statements.query<StoredRegistration>(
+        sql`SELECT ${columnsOf(registrations)} FROM registrations ORDER BY created_at, upstream_id`,
       );
-      return rows.map(({ createdAt, ...row }) => ({
+      return rows.map((row) => ({
         ...row,
         events: fromJson(row.events) as string[],
         delivers: fromJson(row.delivers) as string[],
-        createdWall: Date.parse(createdAt),
       }));
     }),
 

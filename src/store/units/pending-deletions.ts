@@ -7,7 +7,7 @@ import { pendingDeletions as pending } from '../schema.ts';
 import { sql } from '../statement.ts';
 import type { Cause, Now } from '../values.ts';
 import { countOf } from './due.ts';
-import { endProblem, openProblem, setDigest } from './problems.ts';
+import { endProblem, openProblem, showAs } from './problems.ts';
 import { type LoadedRecord, TABLE_OF } from './records.ts';
 import { idsOf, iso, singleValue, update } from './sql.ts';
 
@@ -135,7 +135,7 @@ export async function noLongerPending(
   // Approved ones count too: they still wait for the next proof.
   const problem = { reason: 'pending_deletions', kind, recordId: null } as const;
   const left = await pendingIds(unit, kind);
-  if (left.length > 0) await setDigest(unit, problem, digestOf(kind, left));
+  if (left.length > 0) await showAs(unit, problem, { digest: digestOf(kind, left) });
   else await endProblem(unit, problem, nowIso);
 }
 
@@ -172,5 +172,5 @@ export async function addPending(
       : `${listed(ids)}: ${why}${rest}`;
   const problem = { reason: 'pending_deletions', kind, recordId: null } as const;
   await openProblem(unit, problem, text, now);
-  await setDigest(unit, problem, digestOf(kind, await pendingIds(unit, kind)));
+  await showAs(unit, problem, { digest: digestOf(kind, await pendingIds(unit, kind)) });
 }

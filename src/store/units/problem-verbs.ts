@@ -1,10 +1,11 @@
 import { problemRule } from '../../mirror/problems.ts';
 import type { Database } from '../database.ts';
+import { problems, type Row } from '../schema.ts';
 import { sql } from '../statement.ts';
 import type { Now, ProblemKey, ResolveOutcome } from '../values.ts';
 import { settleUnknown } from './due.ts';
-import { accept, endProblem, isAccepted, isOpen, openProblem, openWithNumber } from './problems.ts';
-import { iso, singleValue } from './sql.ts';
+import { accept, endProblem, isAccepted, isOpen, openProblem, weighAnew } from './problems.ts';
+import { columnsOf, firstRow, iso, singleValue } from './sql.ts';
 
 /** What keeps a kind from being in sync, as the stages and people say. */
 export function createProblemVerbs(database: Database) {
@@ -21,15 +22,19 @@ export function createProblemVerbs(database: Database) {
     /** A person accepts exactly what the open problem with this number shows. Of an unknown id: there is no such record. */
     resolveProblem: (id: number, digest: string, now: Now): Promise<ResolveOutcome> =>
       database.transact(async (unit) => {
-        const shown = await openWithNumber(unit, id);
+        const shown = await firstRow<Row<'problems'>>(
+          unit,
+          sql`SELECT ${columnsOf(problems)} FROM problems WHERE id = ${id} AND resolved_at IS NULL`,
+        );
         if (shown === null) return 'not_open';
         if (shown.digest !== digest) return 'changed';
-        const { kind, recordId, reason, number } = shown;
+        const { kind, recordId, reason, number, acceptable } = shown;
         if (problemRule(reason).hasOwnEnd) return 'unfit';
         const nowIso = iso(now.wall);
         if (reason === 'unknown_record' && kind !== null && recordId !== null)
           await settleUnknown(unit, kind, [recordId], number, nowIso);
-        await accept(unit, id, shown, nowIso);
+        await accept(unit, id, acceptable, nowIso);
+        if (acceptable && reason === 'incomplete_list' && kind !== null) await weighAnew(unit, kind);
         return 'resolved';
       }),
 

@@ -51,7 +51,7 @@ export async function openProblem(
   const shown = await whatStays(unit, problem, stays);
   const digest = digestOf(problem, shown ?? error ?? '');
   if (shown !== undefined) {
-    if (await isAcceptedAs(unit, problem, digest)) return;
+    if (await isAccepted(unit, problem, shown)) return;
     forget(unit, isOf(problem));
   }
   const open = await unit.query<OpenRow>(
@@ -176,29 +176,21 @@ export function weighPending(unit: Unit, nowIso: string): void {
     );
 }
 
-/** Of what names itself: pending deletions, by their ids. */
-export async function setDigest(unit: Unit, problem: ProblemKey, digest: string): Promise<void> {
-  await unit.change(update(problems, { digest }, isOpen(problem)));
-}
-
-export async function setProblemError(unit: Unit, problem: ProblemKey, error: string): Promise<void> {
-  await unit.change(update(problems, { error }, isOpen(problem)));
+/** What an open problem shows is something else by now. `digest`: of what names itself, pending deletions, by their ids. */
+export async function showAs(unit: Unit, problem: ProblemKey, what: { digest?: string; error?: string }) {
+  await unit.change(update(problems, what, isOpen(problem)));
 }
 
 // ─── accepting ────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Whether a person has accepted it; with `digest`, exactly that. */
-async function isAcceptedAs(unit: Sql, problem: ProblemKey, digest?: string): Promise<boolean> {
-  const same = digest === undefined ? sql`true` : sql`digest = ${digest}`;
+/** Whether a person has accepted the problem; with `shown`, exactly that. */
+export async function isAccepted(unit: Sql, problem: ProblemKey, shown?: string): Promise<boolean> {
+  const same = shown === undefined ? sql`true` : sql`digest = ${digestOf(problem, shown)}`;
   const found = await unit.query(
     sql`SELECT 1 FROM problems WHERE ${isOf(problem)} AND accepted_at IS NOT NULL AND ${same} LIMIT 1`,
   );
   return found.length > 0;
 }
-
-/** Whether a person has accepted the problem as it is, showing this. */
-export const isAccepted = (unit: Sql, problem: ProblemKey, shown?: string): Promise<boolean> =>
-  isAcceptedAs(unit, problem, shown === undefined ? undefined : digestOf(problem, shown));
 
 /** Whether a problem shows, or has shown and a person accepts, that nobody knows the record of its event with this number. */
 export async function isAskedAbout(unit: Sql, kind: Kind, id: string, dirty: number): Promise<boolean> {
@@ -214,27 +206,10 @@ function forget(unit: Unit, condition: SQL): void {
   unit.send(update(problems, { acceptedAt: null }, sql`accepted_at IS NOT NULL AND ${condition}`));
 }
 
-interface Shown extends ProblemKey {
-  digest: string;
-  acceptable: boolean | 0 | 1;
-  number: number;
-}
-
-/** What a person would accept; null: no problem with this number is open. */
-export async function openWithNumber(unit: Sql, id: number): Promise<Shown | null> {
-  const [shown] = await unit.query<Shown>(
-    sql`SELECT reason, kind, record_id AS "recordId", digest, acceptable, number
-      FROM problems WHERE id = ${id} AND resolved_at IS NULL`,
-  );
-  return shown ?? null;
-}
-
-/** A person resolves it: it holds as accepted while what it shows stays. */
-export async function accept(unit: Unit, id: number, { kind, reason, acceptable }: Shown, nowIso: string) {
+/** A person resolves the open problem with this number: what it shows holds as accepted while that stays. */
+export async function accept(unit: Unit, id: number, isLasting: boolean, nowIso: string): Promise<void> {
   await resolveWhere(unit, sql`id = ${id}`, nowIso);
-  if (!acceptable) return;
-  await unit.change(update(problems, { acceptedAt: nowIso }, sql`id = ${id}`));
-  if (reason === 'incomplete_list' && kind !== null) await weighAnew(unit, kind);
+  if (isLasting) await unit.change(update(problems, { acceptedAt: nowIso }, sql`id = ${id}`));
 }
 
 // ─── resolving ────────────────────────────────────────────────────────────────────────────────────────────

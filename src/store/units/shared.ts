@@ -4,7 +4,7 @@ import type { Database, Sql } from '../database.ts';
 import { leases, operatorSessions, syncRequests } from '../schema.ts';
 import { type SQL, sql } from '../statement.ts';
 import type { Lease, Now, StoredSession, SyncRequest } from '../values.ts';
-import { firstRow, insertInto, iso, singleValue, update, upsert } from './sql.ts';
+import { columnsOf, firstRow, insertInto, iso, singleValue, update, upsert } from './sql.ts';
 
 /**
  * What several processes share in one database: leases, requested sync runs and operators' sessions. Instants are of the steady clock,
@@ -72,7 +72,7 @@ export function createSharedVerbs(database: Database) {
     async useSession(hash: string, now: number, noteMs: number): Promise<StoredSession | null> {
       const session = await firstRow<StoredSession>(
         statements,
-        sql`SELECT hash, name, sealed, opened_at AS "openedAt", used_at AS "usedAt" FROM operator_sessions WHERE hash = ${hash}`,
+        sql`SELECT ${columnsOf(operatorSessions)} FROM operator_sessions WHERE hash = ${hash}`,
       );
       if (session !== null && now - session.usedAt >= noteMs)
         await change(update(operatorSessions, { usedAt: now }, sql`hash = ${hash}`));

@@ -1,8 +1,10 @@
 import type { Database, Dialect, Sql } from '../database.ts';
 import { PAGE_LIMIT_MAX, type Paging, type Period } from '../reports.ts';
-import { audit, type Column, facts, type Table } from '../schema.ts';
+import { audit, type Column, drizzleModule, facts, type Table } from '../schema.ts';
 import { type Json, type SQL, sql } from '../statement.ts';
 import type { AuditEntry, Now } from '../values.ts';
+
+const { getTableColumns } = drizzleModule('drizzle-orm');
 
 type Columns<T extends Table> = T['_']['columns'];
 /** A parameter of a statement, or an expression. */
@@ -32,13 +34,13 @@ export function upsert<T extends Table>(
   values: Values<T>,
   instead: Values<T> = {},
 ): SQL {
-  const ofTable = columnsOf(table);
+  const own = ofTable(table);
   const others = Object.keys(values).filter((name) => !key.includes(name));
   const changed = {
-    ...Object.fromEntries(others.map((name) => [name, excluded(ofTable[name]!)])),
+    ...Object.fromEntries(others.map((name) => [name, excluded(own[name]!)])),
     ...instead,
   } as Values<T>;
-  const target = sql.join(key.map((name) => sql`${named(ofTable[name]!)}`));
+  const target = sql.join(key.map((name) => sql`${named(own[name]!)}`));
   return sql`${insertInto(table, values)} ON CONFLICT (${target}) DO UPDATE SET ${set(table, changed)}`;
 }
 
@@ -46,6 +48,12 @@ export function upsert<T extends Table>(
 export function columnsAs(columns: Readonly<Record<string, Column | SQL>>): SQL {
   return sql.join(Object.entries(columns).map(([name, column]) => sql`${column} AS ${sql.identifier(name)}`));
 }
+
+/** The columns of a table by the names that the code has for them, after SELECT; default: all. */
+export const columnsOf = <T extends Table>(
+  table: T,
+  names: readonly (keyof Columns<T> & string)[] = Object.keys(getTableColumns(table)),
+): SQL => columnsAs(Object.fromEntries(names.map((name) => [name, ofTable(table)[name]!])));
 
 /** In ON CONFLICT: the value that would have been inserted. */
 export const excluded = (column: Column): SQL => sql`excluded.${named(column)}`;
@@ -128,11 +136,11 @@ export async function idsOf(from: Sql, statement: SQL): Promise<string[]> {
 export const limitOf = ({ limit }: Pick<Paging, 'limit'>): number =>
   Math.min(Math.max(1, limit), PAGE_LIMIT_MAX);
 
-const columnsOf = (table: Table) => table as unknown as Record<string, Column>;
+const ofTable = (table: Table) => table as unknown as Record<string, Column>;
 
 function entriesOf<T extends Table>(table: T, values: Values<T>): [Column, Value][] {
   return Object.entries(values as Record<string, Value>).map(([name, value]) => [
-    columnsOf(table)[name]!,
+    ofTable(table)[name]!,
     value,
   ]);
 }

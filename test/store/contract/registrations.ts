@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SealedText, Store } from '../../../src/store/store.ts';
-import { inScene, type OpenEngine } from '../scene.ts';
+import { inScene, isoOf, type OpenEngine } from '../scene.ts';
 
 const ENTRY = { actor: 'cli', action: 'registration_forget', outcome: 'ok', target: 'wh_1' };
 
@@ -12,7 +12,7 @@ const registration = (upstreamId: string, wall: number) => ({
   delivers: ['policy.created'],
   sealedSecret: `sealed ${upstreamId}`,
   sealedAnswer: null,
-  createdWall: wall,
+  createdAt: isoOf(wall),
 });
 
 export function describeRegistrations(open: OpenEngine): void {

@@ -164,7 +164,7 @@ export function describeSyncRuns(open: OpenEngine): void {
           description: 'ours',
           sealedSecret: 'sealed',
           sealedAnswer: 'answer',
-          createdWall: scene.now().wall,
+          createdAt: isoOf(scene.now().wall),
           delivers: ['policy.*'],
         };
         await scene.store.saveRegistration(registration);
