@@ -376,6 +376,41 @@ export function describeStatus(open: OpenEngine): void {
     );
 
     it(
+      'is complete through no full sync that has left deletions to a person, until that one has decided',
+      inPresent(
+        open,
+        async (scene) => {
+          const ids = ['pol_1', 'pol_2'];
+          const through = async () => (await status(scene, 'policy')).complete_through;
+          const fullSync = async () => {
+            const { id } = await scene.store.startSyncRun('policy', 'timer', scene.now());
+            scene.pass(SETTLE_MS);
+            const { pending } = await scene.conclude('policy', { absent: ids });
+            scene.pass(100);
+            const end = {
+              outcome: 'complete',
+              error: null,
+              progress,
+              differences: {},
+              listed: true,
+            } as const;
+            await scene.store.finishSyncRun(id, end, scene.now());
+            return pending;
+          };
+          await beat(scene);
+          for (const id of ids) await scene.show('policy', id, { id, name: id });
+          const before = await through();
+          scene.pass(SETTLE_MS);
+          expect(await fullSync()).toEqual(ids);
+          expect(await through()).toBe(before);
+          await scene.decide('policy', 'keep');
+          expect(await through()).not.toBe(before);
+        },
+        60_000,
+      ),
+    );
+
+    it(
       'is catching up while an event waits that names no record',
       inPresent(open, async (scene) => {
         await fullSyncAll(scene);
