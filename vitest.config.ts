@@ -55,8 +55,8 @@ function tellFlaky(): void {
 export default defineConfig({
   test: {
     setupFiles: ['test/properties.ts'],
-    // Most of what the tests take is waiting, for processes and for settling: so many workers keep a machine of two cores busy meanwhile.
-    maxWorkers: 6,
+    // Much of what the tests take is waiting, for processes and for settling: so many workers keep a machine of two cores busy meanwhile.
+    maxWorkers: 8,
     // A snapshot that is missing fails, here as in continuous integration; `-u` writes it.
     update: 'none',
     // A busy machine does not fail the whole run, and no such test goes unseen.

@@ -19,7 +19,7 @@ body::before {
   background: repeating-linear-gradient(-45deg, var(--accent) 0 .7rem, var(--card) .7rem 1.4rem)
 }
 h1, h2, p, ul { margin: 0; padding: 0 }
-h1 { font-size: 1.375rem } h2 { margin-bottom: .6rem; font-size: 1rem }
+ul { list-style-position: inside } h1 { font-size: 1.375rem } h2 { margin-bottom: .6rem; font-size: 1rem }
 a { color: inherit }
 code, small { font: .75rem/1.4 ui-monospace, monospace; overflow-wrap: anywhere }
 .wrap { max-width: 80rem; margin: 0 auto; padding: 1.5rem; display: grid; gap: 1rem }

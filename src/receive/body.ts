@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { createTurns } from './turns.ts';
 
 /** What a chunk costs besides its bytes. Without that a million one-byte chunks (6 MB on the wire) would hold 380 MB. */
 const CHUNK_BYTES = 400;
@@ -117,5 +116,20 @@ export function createBodies({ maxBodyBytes, maxHeldBytes }: { maxBodyBytes: num
     },
     /** Bytes of memory that all bodies hold now. */
     heldBytes: () => held,
+  };
+}
+
+/**
+ * Begins few tasks in a turn of the event loop, in the order of calls. Node accepts one connection a turn: where hundreds of tasks
+ * begin in each, everybody waits behind all of them for each connection that comes before his own.
+ */
+export function createTurns(tasksATurn: number): (begin: () => void) => void {
+  const waiting: (() => void)[] = [];
+  function nextTurn(): void {
+    for (const begin of waiting.splice(0, tasksATurn)) begin();
+    if (waiting.length > 0) setImmediate(nextTurn);
+  }
+  return (begin) => {
+    if (waiting.push(begin) === 1) setImmediate(nextTurn);
   };
 }

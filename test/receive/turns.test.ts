@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { createTurns } from '../../src/receive/turns.ts';
+import { createTurns } from '../../src/receive/body.ts';
 
 test('few tasks begin in a turn of the event loop, in the order of calls', async () => {
   const inTurn = createTurns(2);

@@ -78,7 +78,7 @@ export function Text({ text, label }: { text: string; label: string }) {
   );
 }
 
-type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third' | 'half'; aside?: unknown }>;
+type TileOf = PropsWithChildren<{ part: string; title: unknown; width?: 'third'; aside?: unknown }>;
 
 /** A part that the script replaces as a whole. `part`: unique on its page. `aside`: stands beside the title. */
 export function Tile({ part, title, width, aside, children }: TileOf) {

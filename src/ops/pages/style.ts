@@ -100,7 +100,6 @@ input[type="checkbox"] { accent-color: var(--accent); width: 1rem; height: 1rem;
 .pager a { padding: var(--s1) 0 } .pager a[rel="next"] { margin-left: auto }
 .pre { margin-top: var(--s3); padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card); max-height: 36rem; overflow: auto }
 pre { margin: 0; font: .8125rem/1.6 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere }
-details { margin-top: var(--s4) } summary { cursor: pointer; color: var(--soft); padding: var(--s1) 0 }
 progress { appearance: none; display: block; width: 100%; height: .375rem; margin-top: var(--s2); border: 0; border-radius: .25rem; overflow: hidden; background: var(--wash) }
 progress::-webkit-progress-bar { background: inherit } progress::-webkit-progress-value { background: var(--accent) } progress::-moz-progress-bar { background: var(--accent) }
 /* How far it has come is not known: an empty bar would say that nothing is done. */
@@ -129,7 +128,7 @@ td time, td.n, .whole { white-space: nowrap } .long { white-space: normal } td.w
 .grid { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: var(--s4) }
 .grid > :empty { display: none }
 .tile { grid-column: span 12; padding: var(--s4); border: 1px solid var(--line); border-radius: .75rem; background: var(--card); min-width: 0 }
-@media (min-width: 48rem) { .third { grid-column: span 4 } .half { grid-column: span 6 } }
+@media (min-width: 48rem) { .third { grid-column: span 4 } }
 @media (min-width: 48rem) and (max-width: 64rem) {
   .third .pairs { grid-template-columns: minmax(0, 1fr); gap: 0 } .third .pairs dd { margin-bottom: var(--s1); text-align: left }
 }
