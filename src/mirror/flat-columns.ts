@@ -82,13 +82,6 @@ export function knownFields(
   };
 }
 
-/** The rows of `fields` without these, in their order: what comes behind a full set may be learned anew. */
-export function withoutFields(fields: readonly Field[], gone: ReadonlySet<number>): Field[] {
-  return fields
-    .filter(({ position, column }) => !gone.has(position) && column !== null)
-    .map((field, nth) => ({ ...field, position: nth + 1 }));
-}
-
 /** A field's keys as one text. Usable keys have no control characters. */
 const nameOf = (keys: readonly string[]): string => keys.join('\u0000');
 

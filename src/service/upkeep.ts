@@ -1,4 +1,4 @@
-import type { Kind } from '../compliance/kinds.ts';
+import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { ignoredFields } from '../compliance/pointers.ts';
 import { type NotifierOptions, notify } from '../notify/notify.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
@@ -153,17 +153,19 @@ async function keepFields(options: UpkeepOptions, signal: AbortSignal): Promise<
   let look: FieldLook | null = null;
   let kept = 0;
 
-  /** What a setting has excluded since, or what was once there and is nowhere any more. */
+  /** What a setting has excluded since. */
   async function forget(): Promise<void> {
-    const empty = await store.emptyFields(ignored);
-    if (empty.length === 0) return;
-    const isDone = await store.forgetFields(empty);
-    for (const [kind, { length: count }] of Map.groupBy(empty, (each) => each.kind)) {
-      if (isDone) {
+    for (const kind of KINDS) {
+      const count = await store.forgetFields(kind, ignored[kind]);
+      if (count === null)
+        log.warn(
+          { outcome: 'not_forgotten', kind },
+          'another view stands on a column that IGNORED_FIELDS names',
+        );
+      else if (count > 0) {
         log.info({ outcome: 'forgotten', kind, count }, 'fields');
         await store.endProblem(full(kind), momentOf(clock));
-      } else
-        log.warn({ outcome: 'not_forgotten', kind, count }, 'another view stands on the columns of nothing');
+      }
     }
   }
 

@@ -1,11 +1,10 @@
 import { KINDS, type Kind } from '../../compliance/kinds.ts';
 import type { JsonObject } from '../../compliance/pointers.ts';
-import { knownFields, learnFields, noteFields, seenOf, withoutFields } from '../../mirror/flat-columns.ts';
+import { knownFields, learnFields, noteFields, seenOf } from '../../mirror/flat-columns.ts';
 import type { Database, Sql } from '../database.ts';
 import { changes, fields } from '../schema.ts';
 import { fromJson, json, sql } from '../statement.ts';
 import type { Field, FieldLook } from '../values.ts';
-import { flatViews } from './flat-views.ts';
 import { reading } from './reading.ts';
 import { keyOf, TABLE_OF } from './records.ts';
 import { columnsOf, readFact, upsert, writeFact } from './sql.ts';
@@ -27,7 +26,11 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
      * learned.
      */
     seeFields: reading(
-      async (look: FieldLook | null, limit: number, ignored?: FieldPaths): Promise<FieldLook> => {
+      async (
+        look: FieldLook | null,
+        limit: number,
+        ignored?: Readonly<Record<Kind, readonly FieldPath[]>>,
+      ): Promise<FieldLook> => {
         const from = look?.through ?? Number((await readFact(statements, LOOKED_FACT)) ?? 0);
         type Row = { seq: number; kind: Kind; id: string; data: unknown; at: string; cause: string };
         // After a backup was put back, the counter is lower, and its numbers are given out again: search all changes.
@@ -97,35 +100,25 @@ export function createFieldVerbs({ sql: statements, transactApart }: Database) {
         return learned;
       }),
 
-    /** Fields with a column that are `ignored`, or that no record has, nor a confirmed version of one. */
-    emptyFields: reading(async (ignored: FieldPaths): Promise<EmptyFields> => {
-      const empty: EmptyFields = [];
-      for (const [kind, known] of await fieldsByKind(statements))
-        for (const { position, column, keys } of known)
-          if (
-            column !== null &&
-            (ignored[kind].some((path) => isPrefix(path, keys)) ||
-              !(await hasValue(statements, kind, column)))
-          )
-            empty.push({ kind, position });
-      return empty;
-    }),
-
-    /** Takes their columns away, unless another view stands on one: then false, and nothing is changed. */
-    forgetFields: async (gone: EmptyFields): Promise<boolean> => {
+    /** Takes away the columns of the `ignored` fields. Returns how many; null: another view stands on one, and nothing is changed. */
+    forgetFields: async (kind: Kind, ignored: readonly FieldPath[]): Promise<number | null> => {
       try {
-        await transactApart(fields, async (unit) => {
-          const present = await fieldsByKind(unit);
-          for (const [kind, of] of Map.groupBy(gone, (each) => each.kind)) {
-            const left = withoutFields(present.get(kind) ?? [], new Set(of.map(({ position }) => position)));
-            await unit.change(sql`DELETE FROM fields WHERE kind = ${kind}`);
-            for (const field of left) await saveField(unit, kind, field);
-            if (!(await showColumns(unit, kind, left))) throw new InUse();
-          }
+        return await transactApart(fields, async (unit) => {
+          const known = (await fieldsByKind(unit)).get(kind) ?? [];
+          const isGone = ({ column, keys }: Field) =>
+            column !== null && ignored.some((path) => path.every((key, nth) => keys[nth] === key));
+          const count = known.filter(isGone).length;
+          if (count === 0) return 0;
+          // What comes behind a full set may be learned anew.
+          const left = known.filter((field) => field.column !== null && !isGone(field));
+          const moved = left.map((field, nth) => ({ ...field, position: nth + 1 }));
+          await unit.change(sql`DELETE FROM fields WHERE kind = ${kind}`);
+          for (const field of moved) await saveField(unit, kind, field);
+          if (!(await showColumns(unit, kind, moved))) throw new InUse();
+          return count;
         });
-        return true;
       } catch (error) {
-        if (error instanceof InUse) return false;
+        if (error instanceof InUse) return null;
         throw error;
       }
     },
@@ -140,26 +133,11 @@ export const showFields = ({ transactApart }: Database): Promise<void> =>
 
 type LearnedField = Field & { kind: Kind; isShown: boolean };
 
-/** Of each kind, the keys that lead to a field. */
-type FieldPaths = Readonly<Record<Kind, readonly (readonly string[])[]>>;
-type EmptyFields = { kind: Kind; position: number }[];
+/** The keys that lead to a field, or to an object of fields. */
+type FieldPath = readonly string[];
 
 /** Rolls the unit back. */
 class InUse extends Error {}
-
-const isPrefix = (path: readonly string[], keys: readonly string[]) =>
-  path.every((key, nth) => keys[nth] === key);
-
-async function hasValue(from: Sql, kind: Kind, column: string): Promise<boolean> {
-  const name = sql`${sql.identifier(column)}`;
-  const [flat, history] = flatViews(kind).map(({ view }) => sql.raw(view));
-  const found = await from.query(sql`SELECT 1 FROM ${flat} WHERE ${name} IS NOT NULL LIMIT 1`);
-  if (found.length > 0) return true;
-  return (
-    (await from.query(sql`SELECT 1 FROM ${history} WHERE ${name} IS NOT NULL AND cause <> 'event' LIMIT 1`))
-      .length > 0
-  );
-}
 
 async function saveField(unit: Sql, kind: Kind, { keys, firstSeenAt, ...row }: Field): Promise<void> {
   const kept = { keys: json(keys), firstSeenAt: unit.dialect.instant(firstSeenAt) };
