@@ -15,7 +15,12 @@ import {
   recordIdIn,
   recordIdOf,
 } from './pointers.ts';
-import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
+import {
+  messageIn,
+  type RegistrationAnswer,
+  type RegistrationRequest,
+  registrationIn,
+} from './registration.ts';
 import { ExchangeFailure, exchange, urlFor } from './transport.ts';
 
 /**
@@ -109,6 +114,10 @@ const isPage = (headers: Headers) => /^\s*text\/html\b/i.test(headers.get('conte
 
 export type ComplianceClient = ReturnType<typeof createClient>;
 
+/** Whatever its status, the service says that the size of a page is why. */
+const namesPageSize = ({ kind, excerpt }: UpstreamError): boolean =>
+  kind !== 'malformed' && /per.?page|page.?size/i.test(messageIn(excerpt ?? '') ?? '');
+
 /**
  * The API. Each call is one request, or two when a GET got a 401 and the credentials could be renewed, or a UUID was not found. Every failure is thrown
  * as UpstreamError, except UnaddressableError for an id that no path can carry, the credentials' own errors, and the reason of
@@ -133,7 +142,7 @@ export function createClient(options: ClientOptions) {
         return answer;
       } catch (error) {
         refusal ??= error;
-        const isRefused = error instanceof UpstreamError && isNotTaken(error);
+        const isRefused = error instanceof UpstreamError && (isNotTaken(error) || namesPageSize(error));
         if (!mayHalve || areAllRefused || !isRefused) throw refusal;
       }
     }

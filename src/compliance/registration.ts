@@ -172,7 +172,10 @@ function eventsAt(place: JsonObject): string[] | null {
 }
 
 /** Fields of an error that hold text for people, the most telling first. */
-const MESSAGE_FIELDS = ['detail', 'message', 'error_description', 'error', 'errors', 'title'];
+const MESSAGE_FIELDS = [
+  ...['detail', 'message', 'error_description', 'errorMessage', 'error', 'errors', 'title'],
+  ...['msg', 'errmsg', 'faultstring', 'fault', 'reason'],
+];
 
 /** May be a secret: no signing secret is shorter, and few words are longer. */
 const LONG_RUN = /[\w+/=-]{16,}/g;

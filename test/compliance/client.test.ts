@@ -88,10 +88,14 @@ describe('reading', () => {
     expect(await client.listPage('vendor', 3, behind)).toMatchObject({ objects: [], meta: {}, next: null });
   });
 
-  test('a page size that is refused is halved until it is taken, and kept', async () => {
+  test.each<[number, object]>([
+    [400, { error: 'no' }],
+    [403, { message: 'perPage must not be greater than 30' }],
+    [200, { success: false, message: 'the page size must not be greater than 30' }],
+  ])('a page size that is refused with %i is halved until it is taken, and kept', async (status, refusal) => {
     const { client, received } = await start((response, { url }) => {
       const size = Number(new URL(url, 'http://x').searchParams.get('perPage'));
-      if (size > 30) json(response, 400, { error: 'perPage must not be greater than 30' });
+      if (size > 30) json(response, status, refusal);
       else json(response, 200, { data: [{ id: 'v1' }] });
     });
     await client.listPage('vendor', 1, call);

@@ -116,6 +116,8 @@ describe('the message of an error', () => {
     ['of a problem', { title: 'Bad', detail: 'url must be public', code: 'x' }, 'url must be public'],
     ['in a list', { errors: [{ field: 'events', message: 'unknown' }] }, 'unknown'],
     ['in an error object', { error: { message: 'no such event' } }, 'no such event'],
+    ['beside a number of its own', { errcode: 4001, errmsg: 'the plan has none' }, 'the plan has none'],
+    ['of a gateway', { fault: { faultstring: 'quota violation' } }, 'quota violation'],
     ['of OAuth', { error: 'invalid_client', error_description: 'no such client' }, 'no such client'],
     [
       'with what we asked for',
