@@ -95,7 +95,7 @@ export interface FullSyncWatch {
 export function createFullSyncer(
   options: Context & FullSyncWatch & { upstream: Upstream; refetch: Refetch },
 ) {
-  const { store, upstream, clock, timing, signal } = options;
+  const { store, upstream, clock, timing, signal, guardPercent } = options;
   const scanList = createListScan(options);
   const running = new Map<Kind, Running>();
   const reserved = new Map<Kind, Set<string>>(KINDS.map((kind) => [kind, new Set()]));
@@ -372,7 +372,6 @@ export function createFullSyncer(
     proof: { absent: readonly string[]; number: number; beganAt: number } | null,
     unannounced: readonly string[] | null = null,
   ): Promise<void> {
-    const { guardPercent } = options;
     const context = { cause: causeOf(run.shown.id), unannounced, guardPercent, timing };
     const conclusion = await store.concludeDeletions(kind, proof, context, momentOf(clock));
     options.onConcluded(kind, conclusion, context.cause);

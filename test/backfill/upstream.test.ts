@@ -434,3 +434,7 @@ it.each<[string, () => Promise<never>]>([
   // The rest is for a heartbeat.
   expect(clock.steady() - from).toBeLessThanOrEqual(12_000);
 });
+
+it('the API is looked at every six seconds while there is nothing to read, with no more than a sixth of a small budget', () => {
+  expect([600, 60, 6].map(lookEveryMs)).toEqual([6_000, 6_000, 60_000]);
+});
