@@ -2,7 +2,7 @@ import type { UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
-import type { ReadMoment, RepairStore } from '../store/store.ts';
+import type { ReadMoment, Verbs } from '../store/store.ts';
 import type { Context } from './context.ts';
 
 export interface AccessWatch {
@@ -23,8 +23,7 @@ export function createAccess({
   clock,
   onUnauthorized,
   onAcceptedAgain,
-}: AccessWatch &
-  Pick<Context, 'clock'> & { store: Pick<RepairStore, 'openProblem' | 'endProblem' | 'audit'> }) {
+}: AccessWatch & Pick<Context, 'clock'> & { store: Pick<Verbs, 'openProblem' | 'endProblem' | 'audit'> }) {
   const now = () => momentOf(clock);
   /**
    * By the last answer. Unset: an earlier process may have opened a problem. A set: records that were answered 403 since the last good

@@ -3,11 +3,11 @@ import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
 import { type Backoff, backoffMs, type Clock, type Moment } from '../platform/clock.ts';
-import type { Applied, Cause, DirtyTiming, ReadMoment, RepairStore } from '../store/store.ts';
+import type { Applied, Cause, DirtyTiming, ReadMoment, Verbs } from '../store/store.ts';
 
 /** What the parts of the backfill work with. Each part picks what it needs. */
 export interface Context {
-  store: RepairStore;
+  store: Verbs;
   clock: Clock;
   timing: DirtyTiming;
   pointers: IdPointers;

@@ -4,7 +4,7 @@ import { isNotTaken, isRefusal, isUnreadable, UpstreamError, unreadableText } fr
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { momentOf } from '../platform/clock.ts';
 import { MirrorError } from '../platform/errors.ts';
-import type { RepairStore } from '../store/store.ts';
+import type { Verbs } from '../store/store.ts';
 import type { Context } from './context.ts';
 
 /** No service gives its records such an id. */
@@ -32,7 +32,7 @@ export function createMadeUpId({
   clock,
   signal,
 }: Pick<Context, 'clock' | 'signal'> & {
-  store: Pick<RepairStore, 'openProblem'>;
+  store: Pick<Verbs, 'openProblem'>;
   /** `isAnswer`: errors that are no failure of the service. */
   ask: (
     kind: FetchedKind,

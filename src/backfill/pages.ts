@@ -23,7 +23,7 @@ import {
   whyNoId,
 } from '../compliance/pointers.ts';
 import { listed, MirrorError } from '../platform/errors.ts';
-import type { ReadMoment, ReadObject, RepairStore } from '../store/store.ts';
+import type { ReadMoment, ReadObject, Verbs } from '../store/store.ts';
 import { type Context, READ_TRIES, retried } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -74,7 +74,7 @@ export interface PagesRequest {
 export function createPages(
   options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
     upstream: Pick<Upstream, 'page'>;
-    store: Pick<RepairStore, 'announced'>;
+    store: Pick<Verbs, 'announced'>;
     /** Bytes that ids may take. */
     idBytesMax?: number;
   },

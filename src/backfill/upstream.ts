@@ -12,7 +12,7 @@ import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
 import { type Backoff, backoffMs, type Moment, momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
-import type { ReadMoment, RepairStore } from '../store/store.ts';
+import type { ReadMoment, Verbs } from '../store/store.ts';
 import { type AccessWatch, createAccess } from './access.ts';
 import { type Context, READ_BACKOFF, readMoment } from './context.ts';
 import { createMadeUpId } from './made-up-id.ts';
@@ -83,7 +83,7 @@ export type Upstream = ReturnType<typeof createUpstream>;
 export function createUpstream(
   options: Pick<Context, 'clock' | 'paging' | 'random' | 'signal'> & {
     client: ComplianceClient;
-    store: Pick<RepairStore, 'currentNumber' | 'numberAt' | 'openProblem' | 'endProblem' | 'audit'>;
+    store: Pick<Verbs, 'currentNumber' | 'numberAt' | 'openProblem' | 'endProblem' | 'audit'>;
     /** The service counts as unreachable until it answers. */
     wasUnreachable?: boolean;
     /** The kind can be read with the present credentials: a record was `read`, or the `absence` of one was shown. */

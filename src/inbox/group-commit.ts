@@ -4,10 +4,10 @@ import { StoreUnavailable } from '../platform/errors.ts';
 import type {
   AcceptOutcome,
   CountedRejection,
-  InboxStore,
   IncomingEvent,
   ProvisionalRules,
   Rejection,
+  Store,
   UnusableDelivery,
 } from '../store/store.ts';
 import { createRejectionSampler, MINUTE_MS } from './rejections.ts';
@@ -40,7 +40,7 @@ interface Waiting {
 }
 
 export interface InboxOptions {
-  store: Pick<InboxStore, 'accept' | 'recordRejections'>;
+  store: Pick<Store, 'accept' | 'recordRejections'>;
   clock: Clock;
   rules: Pick<ProvisionalRules, 'timing' | 'pointers'>;
   /** New events are committed, so the worker has work. */

@@ -6,20 +6,29 @@ import type { LogLimit } from '../platform/log-limit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { ShownDelivery } from '../store/reports.ts';
-import type { Now, ProvenPointer, ReportStore, RetryOutcome, Store, Unknown } from '../store/store.ts';
+import type { Now, ProvenPointer, RetryOutcome, Store, Unknown } from '../store/store.ts';
 import type { Configuration, Diagnosis, RunningSyncRun, Status, Upstream } from './api/schemas.ts';
 import type { SessionStore } from './sessions.ts';
 
 /** The store's verbs that this listener may call. */
-export type OpsStore = ReportStore &
-  Pick<
-    Store,
-    'resolveProblem' | 'decideDeletions' | 'pendingOf' | 'audit' | 'settleAudit' | 'checkWritable'
-  > & {
-    /** The store's verbs, called with the settings of the running service. */
-    retryDelivery(id: string, now: Now): Promise<RetriedDelivery>;
-    dismissDelivery(id: string, now: Now): Promise<boolean>;
-  };
+export type OpsStore = Pick<
+  Store,
+  | 'list'
+  | 'show'
+  | 'summary'
+  | 'statusThen'
+  | 'feed'
+  | 'resolveProblem'
+  | 'decideDeletions'
+  | 'pendingOf'
+  | 'audit'
+  | 'settleAudit'
+  | 'checkWritable'
+> & {
+  /** The store's verbs, called with the settings of the running service. */
+  retryDelivery(id: string, now: Now): Promise<RetriedDelivery>;
+  dismissDelivery(id: string, now: Now): Promise<boolean>;
+};
 
 /** `accepted`: it was quarantined, and is an event now. */
 export type RetriedDelivery =

@@ -3,7 +3,7 @@ import type { Kind } from '../compliance/kinds.ts';
 import { senderOf } from '../platform/addresses.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
 import type { About, DeliveryOutcome } from '../receive/routes.ts';
-import type { BackfillStore, DirtyTiming, OperatorStore, ProblemKey } from '../store/store.ts';
+import type { DirtyTiming, ProblemKey, Store } from '../store/store.ts';
 
 /** After this long without a heartbeat the sender may have given up on deliveries. */
 const DOWNTIME_AFTER_MS = 30_000;
@@ -33,7 +33,7 @@ const NOT_YET_KNOWN = 'a delivery came before a signing secret was known that it
 const NO_SECRET = 'no signing secret is known: set WEBHOOK_SECRETS, or register the webhook';
 
 interface DowntimeOptions {
-  store: Pick<OperatorStore, 'readFact'> & Pick<BackfillStore, 'openProblem'>;
+  store: Pick<Store, 'readFact' | 'openProblem'>;
   clock: Clock;
   eventsOnly: boolean;
 }
@@ -43,7 +43,7 @@ interface DowntimeOptions {
  * records right, and opens a problem for the time without a service.
  */
 export async function recover(
-  options: DowntimeOptions & { store: BackfillStore; timing: DirtyTiming },
+  options: DowntimeOptions & { store: Pick<Store, 'markUnverifiedDirty'>; timing: DirtyTiming },
 ): Promise<void> {
   await options.store.markUnverifiedDirty(momentOf(options.clock), options.timing);
   await noteDowntime(options, 'the service was not running');
@@ -74,7 +74,7 @@ export type DeliveryWatch = ReturnType<typeof createDeliveryWatch>;
 
 /** Opens and resolves problems by what the outcomes of deliveries show. */
 export function createDeliveryWatch(options: {
-  store: Pick<BackfillStore, 'lastDelivery' | 'markDirty' | 'openProblem' | 'endProblem'>;
+  store: Pick<Store, 'lastDelivery' | 'markDirty' | 'openProblem' | 'endProblem'>;
   /** Null: events only, so nothing can be read again. */
   backfill: Pick<Backfill, 'wake'> | null;
   clock: Clock;
@@ -298,7 +298,7 @@ function createRejected(
       settle().catch(onError);
     },
 
-    know({ wall, addresses }: Awaited<ReturnType<BackfillStore['lastDelivery']>>): void {
+    know({ wall, addresses }: Awaited<ReturnType<Store['lastDelivery']>>): void {
       if (wasEverAccepted !== null) return;
       wasEverAccepted = wall !== null;
       for (const address of addresses) keepLatest(senders, senderOf(address));

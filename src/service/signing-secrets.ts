@@ -11,7 +11,7 @@ import {
   flawText,
   type SecretFlaw,
 } from '../platform/signing-secret.ts';
-import type { OperatorStore, SealedText, StoredRegistration } from '../store/store.ts';
+import type { SealedText, Store, StoredRegistration } from '../store/store.ts';
 
 /** How often registrations are read again, because commands change them in processes of their own. */
 export const SECRETS_LOOK_MS = 500;
@@ -102,7 +102,7 @@ export type SigningSecrets = ReturnType<typeof createSigningSecrets>;
 
 interface SecretsBase {
   config: Pick<Config, 'credentialsKey'> & { webhook: Pick<Config['webhook'], 'secrets' | 'secretEncoding'> };
-  store: Pick<OperatorStore, 'listRegistrations' | 'readFact'>;
+  store: Pick<Store, 'listRegistrations' | 'readFact'>;
   clock: { wall(): number };
   logger: Logger;
 }

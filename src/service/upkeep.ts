@@ -5,7 +5,7 @@ import { type Clock, momentOf } from '../platform/clock.ts';
 import type { Config } from '../platform/config.ts';
 import { describeError } from '../platform/errors.ts';
 import { stage } from '../platform/logger.ts';
-import type { FieldLook, RetentionStore, TrimmedThing } from '../store/store.ts';
+import type { FieldLook, Store, TrimmedThing } from '../store/store.ts';
 import type { Base } from './opening.ts';
 
 /** Retention is counted in days, so an hour does not matter. */
@@ -88,7 +88,11 @@ export function retentionTasks({
  * Trims what is old enough, one round per call, in short steps. The tasks take turns, so that the first does not use up the round.
  * A round ends early when its signal aborts. Rejects with StoreUnavailable as the store's verbs do.
  */
-export function createTrim(options: { store: RetentionStore; clock: Clock; settings: Config['retention'] }) {
+export function createTrim(options: {
+  store: Pick<Store, 'trim'>;
+  clock: Clock;
+  settings: Config['retention'];
+}) {
   const { store, clock, settings } = options;
   let left: { thing: TrimmedThing; days: number; after: number }[] = [];
   return async (signal: AbortSignal) => {

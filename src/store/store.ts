@@ -24,33 +24,7 @@ import type { Lease, Notice, Now, ProblemChange } from './values.ts';
 
 export type * from './values.ts';
 
-/** How processes that share a database use one clock and notify each other. */
-interface NoticeStore {
-  /** The database's clock, corrected for all processes if it is behind `atLeast` (steady), for example after a failover. Null: none. */
-  sharedTime(atLeast: number | null): Promise<Now | null>;
-  /** Resolves also if no other process listens. */
-  notify(notice: Notice): Promise<void>;
-  /** Passes on the notices of other processes, until `stop`. After each connect it gives every notice once: some may have been missed. */
-  listen(onNotice: (notice: Notice) => void): Promise<{ stop: () => Promise<void> }>;
-}
-
-export type InboxStore = ReturnType<typeof createEventVerbs> & ReturnType<typeof createProcessingVerbs>;
-export type BackfillStore = ReturnType<typeof createDueVerbs> &
-  ReturnType<typeof createPlannerVerbs> &
-  ReturnType<typeof createBackfillVerbs> &
-  ReturnType<typeof createDeletionVerbs> &
-  ReturnType<typeof createFullSyncVerbs> &
-  ReturnType<typeof createProblemVerbs> &
-  ReturnType<typeof createHeartbeatVerbs>;
-export type OperatorStore = ReturnType<typeof createOperatorVerbs>;
-export type RetentionStore = ReturnType<typeof createRetentionVerbs>;
-export type ReportStore = ReturnType<typeof createReports>;
-export type SharedStore = NoticeStore & ReturnType<typeof createSharedVerbs>;
-
-/** Repairs read the API, audit what it says of our credentials, and retry events once it is known where their ids are. */
-export type RepairStore = BackfillStore & Pick<InboxStore, 'retryEvent'> & Pick<OperatorStore, 'audit'>;
-
-export interface Store extends Verbs, NoticeStore {
+export interface Store extends Verbs {
   readonly engine: 'sqlite' | 'postgres';
   /**
    * Calls `onChange` for each problem that this process opens or resolves: after the commit, before the verb resolves. The first callback
@@ -67,6 +41,15 @@ export interface Store extends Verbs, NoticeStore {
   /** Rejects with StoreUnavailable if no commit is possible. For readiness. */
   checkWritable(): Promise<void>;
   close(): Promise<void>;
+
+  // How processes that share a database use one clock and notify each other.
+
+  /** The database's clock, corrected for all processes if it is behind `atLeast` (steady), for example after a failover. Null: none. */
+  sharedTime(atLeast: number | null): Promise<Now | null>;
+  /** Resolves also if no other process listens. */
+  notify(notice: Notice): Promise<void>;
+  /** Passes on the notices of other processes, until `stop`. After each connect it gives every notice once: some may have been missed. */
+  listen(onNotice: (notice: Notice) => void): Promise<{ stop: () => Promise<void> }>;
 }
 
 /** The verbs that are written once for both engines. */

@@ -3,7 +3,7 @@ import { createListScan, type ListScan, scanWhole } from '../../src/backfill/lis
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { RepairStore, SyncRunProgress } from '../../src/store/store.ts';
+import type { SyncRunProgress, Verbs } from '../../src/store/store.ts';
 
 const ORIGIN = { wall: 1_800_000_000_000, steady: 0 };
 const COUNTS = { pages: 0, seen: 0, inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
@@ -38,7 +38,7 @@ const serviceOf = (
 ): Upstream => serviceWith(() => [objects], objects.length, number, noteWitness);
 
 const scanOf = (
-  store: RepairStore,
+  store: Verbs,
   upstream: Upstream,
   settleMs = 0,
   sleep: (ms: number) => Promise<void> = async () => undefined,
@@ -69,7 +69,7 @@ it('a page is saved in parts of 500, so that deliveries wait for no more, and co
   const store = await openStore(':memory:');
   onTestFinished(() => store.close());
   const saved: { records: number; isCounted: boolean }[] = [];
-  const watched: RepairStore = {
+  const watched: Verbs = {
     ...store,
     applyReads(kind, objects, read, context) {
       saved.push({ records: objects.length, isCounted: context.progress !== undefined });
@@ -146,7 +146,7 @@ it('a deletion counts that happened a consistency window before a list scan, and
   const store = await openStore(':memory:');
   onTestFinished(() => store.close());
   let now = 0;
-  const told: RepairStore = {
+  const told: Verbs = {
     ...store,
     hasAnnouncedDeletion: async (_kind, _number, from) => now >= 1_000 && ORIGIN.wall - 1_000 >= from,
   };
@@ -170,7 +170,7 @@ it('a deletion counts that happened a consistency window before a list scan, and
 it('a list without a total whose new records events have announced lacks no others for that', async () => {
   const store = await openStore(':memory:');
   onTestFinished(() => store.close());
-  const announced: RepairStore = {
+  const announced: Verbs = {
     ...store,
     applyReads: async (...read) =>
       (await store.applyReads(...read)).map((applied) => ({ ...applied, announced: true })),

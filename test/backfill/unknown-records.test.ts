@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { createUnknownRecords } from '../../src/backfill/unknown-records.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { DEFAULT_ID_POINTERS, type IdPointers } from '../../src/compliance/pointers.ts';
-import type { ProvenPointer, RepairStore, UnknownEvent } from '../../src/store/store.ts';
+import type { ProvenPointer, UnknownEvent, Verbs } from '../../src/store/store.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 
 const eventOf = (seq: number, data: object, over: Partial<UnknownEvent> = {}): UnknownEvent => ({
@@ -33,7 +33,7 @@ function scene(events: UnknownEvent[], pointers: IdPointers = DEFAULT_ID_POINTER
       return { outcome: 'processed', kind: 'risk_assessment', recordId: 'x' };
     },
     shownIds: async (_kind, ids) => ids.filter((id) => api.shown.has(id)),
-  } as Partial<RepairStore> as RepairStore;
+  } as Partial<Verbs> as Verbs;
   const { find, retryAll } = createUnknownRecords({
     store,
     clock: new HeldClock(),

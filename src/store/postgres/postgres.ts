@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { NotMigrated, StoreUnavailable, UsageError } from '../../platform/errors.ts';
 import type { Database, Flush, Sql, Unit } from '../database.ts';
 import { sql } from '../statement.ts';
-import { createVerbs, type Lease, type Notice, type SharedStore, type Store } from '../store.ts';
+import { createVerbs, type Lease, type Notice, type Store } from '../store.ts';
 import { beginEpoch, EPOCH_FACT } from '../units/epoch.ts';
 import { showFields } from '../units/fields.ts';
 import { withProblemWatcher } from '../units/problem-watcher.ts';
@@ -163,7 +163,7 @@ function createNoticeVerbs(db: PostgresDatabase) {
       await db.sql.query(sql`SELECT pg_notify(${NOTICE_CHANNEL}, ${`${db.schema} ${notice}`})`);
     },
     listen: async (onNotice) => createListener(db, onNotice),
-  } satisfies Partial<SharedStore>;
+  } satisfies Partial<Store>;
 }
 
 /** One channel for all mirrors in a database: the payload names the schema. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { MirrorError, NotMigrated } from '../../platform/errors.ts';
 import { turns } from '../database.ts';
-import { createVerbs, type SharedStore, type Store } from '../store.ts';
+import { createVerbs, type Store } from '../store.ts';
 import { withProblemWatcher } from '../units/problem-watcher.ts';
 import { isReading, reading } from '../units/reading.ts';
 import { writeFact } from '../units/sql.ts';
@@ -86,7 +86,7 @@ export const ALONE = {
   async listen() {
     return { stop: async () => undefined };
   },
-} satisfies Partial<SharedStore>;
+} satisfies Partial<Store>;
 
 /**
  * `checkWritable` writes as many pages as a small group of deliveries needs: fewer might still fit when a disk has no room for the
