@@ -33,13 +33,13 @@ export function proseScreen(screen: Screen): Screen {
   return { ...screen, write: (text) => screen.write(wrapped(text, columns)) };
 }
 
-/** Lines that are too long are broken at words, and each keeps its indent. Words never break: people copy them. */
+/** Lines that are too long are broken at words, below their text, which may stand behind a sign such as “ok”. Words never break: people copy them. */
 function wrapped(text: string, columns: number): string {
   const linesOf = (line: string) => {
     if (stringWidth(line) <= columns) return line;
-    const indent = /^ */.exec(line)![0];
-    const parts = wrapAnsi(line.trim(), columns - indent.length).split('\n');
-    return parts.map((part) => indent + part).join('\n');
+    const sign = /^(?:[A-Za-z-]{1,5} {2,}| *)/.exec(line)![0];
+    const parts = wrapAnsi(line.slice(sign.length).trim(), columns - sign.length).split('\n');
+    return sign + parts.join(`\n${' '.repeat(sign.length)}`);
   };
   return text.split('\n').map(linesOf).join('\n');
 }

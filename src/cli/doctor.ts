@@ -1,13 +1,11 @@
 import { Command } from 'commander';
-import wrapAnsi from 'wrap-ansi';
 import type { Configuration, Status } from '../ops/api/schemas.ts';
 import { commandOf } from '../ops/problems.ts';
 import { isWell } from '../ops/verdict.ts';
-import { type Cli, writeJson } from './cli.ts';
+import { type Cli, writeJson, writeText } from './cli.ts';
 import { helpNote, jsonOption } from './options.ts';
 import { withService } from './service.ts';
 import { requireWell } from './status.ts';
-import { printable } from './text.ts';
 
 export function doctorCommand(cli: Cli): Command {
   return new Command('doctor')
@@ -52,21 +50,16 @@ export async function runDoctor(cli: Cli, { json }: { json?: true } = {}): Promi
   requireWell(status);
 }
 
-/** Of a terminal that does not say how wide it is. */
-const COLUMNS = 80;
+/** Of the words that say how it is. */
 const SIGN_COLUMNS = 7;
 
+/** Whole seconds are enough. */
 export function writeFinding(
   cli: Cli,
   sign: string,
   { subject, says, remedy }: Omit<Configuration['findings'][number], 'state'>,
 ): void {
-  const width = Math.max(40, (cli.out.columns ?? COLUMNS) - SIGN_COLUMNS);
-  const text = [`${subject}: ${says}`, ...(remedy === null ? [] : [`What to do: ${remedy}`])];
-  // Whole seconds are enough.
-  const lines = text.flatMap((each) =>
-    wrapAnsi(printable(each).replace(/\.\d{3}Z/g, 'Z'), width).split('\n'),
-  );
-  const indented = lines.map((line, nth) => `${(nth === 0 ? sign : '').padEnd(SIGN_COLUMNS)}${line}\n`);
-  cli.out.write(indented.join(''));
+  const text = `${sign.padEnd(SIGN_COLUMNS)}${subject}: ${says}`;
+  const action = remedy === null ? [] : [`${' '.repeat(SIGN_COLUMNS)}What to do: ${remedy}`];
+  for (const line of [text, ...action]) writeText(cli.out, line.replace(/\.\d{3}Z/g, 'Z'));
 }

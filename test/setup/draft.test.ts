@@ -67,7 +67,6 @@ describe('one setting in the text of an .env', () => {
   it.each([
     ['that no quotes can hold', '', '\'`"\n'],
     ['in the quotes of another', "B='\nA=1\n'\n", '3'],
-    ['of several lines', "A='1\n2'\nB=2\n", '3'],
   ])('%s is a clear error', (_, text, value) => {
     expect(() => withSetting(text, 'A', value)).toThrow(UsageError);
   });
