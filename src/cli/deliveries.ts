@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Argument, Command } from 'commander';
-import type { Diagnosis } from '../doctor/diagnosis.ts';
-import { explainSigned } from '../doctor/explained.ts';
 import { idInPath } from '../ops/api/ids.ts';
-import type { Deliveries, ShownDelivery, Status } from '../ops/api/schemas.ts';
+import type { Deliveries, Diagnosis, ShownDelivery, Status } from '../ops/api/schemas.ts';
 import { MirrorError, UsageError } from '../platform/errors.ts';
 import { type Cli, writeText } from './cli.ts';
 import { writeFinding } from './doctor.ts';
@@ -28,9 +26,8 @@ export function deliveriesCommand(cli: Cli): Command {
     [new Argument('<id>', IDS)],
     deliveryOf,
     (row) => {
-      const { diagnosis: _, ...fields } = row as ShownDelivery & Row;
-      writeDiagnosis(cli, diagnosisOf(row as unknown as ShownDelivery));
-      cli.out.write('\n');
+      const { diagnosis, ...fields } = row as ShownDelivery & Row;
+      if (diagnosis !== null) writeDiagnosis(cli, diagnosis);
       writeOne(cli, fields);
       if (fields.body === null)
         cli.out.write('\nIts body is not kept, or not any more (RETENTION_BODY_DAYS).\n');
@@ -77,23 +74,16 @@ async function deliveryOf({ get }: Service, id: string): Promise<ShownDelivery &
   });
 }
 
-function diagnosisOf(delivery: ShownDelivery): Diagnosis {
-  const { diagnosis, id, received_at } = delivery;
-  if (diagnosis === null) return explainSigned(delivery);
-  const healthy = diagnosis.causes.length === 0;
-  const known = [`It is ${id}, rejected ${received_at}.`];
-  if (healthy) known.push('By the present settings it would be accepted: what was wrong has been corrected.');
-  return { ...diagnosis, healthy, known };
-}
-
-function writeDiagnosis(cli: Cli, { healthy, causes, known = [], fit }: Diagnosis): void {
+/** Why it was rejected, and what fits. What is to be done about others, their problems say. */
+function writeDiagnosis(cli: Cli, { causes, fit }: Diagnosis): void {
+  const past = 'By the present settings it would be accepted: what was wrong has been corrected.';
+  if (causes.length === 0) writeFinding(cli, 'ok', { subject: 'delivery', says: past, remedy: null });
   for (const { code, what, remedy } of causes)
     writeFinding(cli, 'WRONG', { subject: code.replaceAll('_', ' '), says: what, remedy });
-  for (const says of known)
-    writeFinding(cli, healthy ? 'ok' : '', { subject: 'delivery', says, remedy: null });
-  if (fit === null) return;
-  const fits = Object.entries(fit).map(([name, value]) => `${name.replaceAll('_', ' ')} ${value}`);
-  writeFinding(cli, '', { subject: 'what fits', says: `${fits.join(', ')}.`, remedy: null });
+  const fits = Object.entries(fit ?? {}).map(([name, value]) => `${name.replaceAll('_', ' ')} ${value}`);
+  if (fit !== null)
+    writeFinding(cli, '', { subject: 'what fits', says: `${fits.join(', ')}.`, remedy: null });
+  cli.out.write('\n');
 }
 
 async function changeAll(

@@ -53,14 +53,12 @@ export interface Cause {
 }
 
 export interface Diagnosis {
-  /** The service would accept its signature; of a stored delivery: it has had its effect. */
+  /** The service would accept its signature. */
   healthy: boolean;
   /** Every reason why not; empty when healthy. */
   causes: Cause[];
   /** What the signature was made of; null: nothing that was tried. */
   fit: Readonly<Record<string, string>> | null;
-  /** Sentences with what else is known of a stored delivery. */
-  known?: string[];
 }
 
 /** The remedy if no setting can accept the delivery. */
