@@ -153,8 +153,10 @@ export function createBackfill(options: BackfillOptions) {
     const result = await fullSyncer.fullSync(kind, reason, listed);
     if (result.outcome === 'interrupted') return;
     if (result.outcome === 'complete' || result.outcome === 'accepted') {
-      plan.failures = 0;
       plan.pendingAgainAt = Number.POSITIVE_INFINITY;
+      // Its problem would ask for the next one at once, and the cache would answer that too.
+      if (result.isAged) retryLater(plan);
+      else plan.failures = 0;
       return;
     }
     retryLater(plan);

@@ -137,12 +137,13 @@ export function createFullSyncer(
     const differences = run.differences.report();
     const hasDifferences = differences.new + differences.deleted_upstream + differences.different > 0;
     const found = { progress, differences: { ...differences }, hasDifferences, number, agedMs };
-    if (agedMs > timing.settleMs) {
+    const isAged = agedMs > timing.settleMs;
+    if (isAged) {
       const problem = { reason: 'unreadable_answer', kind, recordId: null } as const;
       await store.openProblem(problem, agedText(agedMs), momentOf(clock));
     }
     const outcome = await store.finishSyncRun(id, { ...ending, ...found, listed }, momentOf(clock));
-    const result = { kind, id, reason, progress, differences, ...ending, outcome };
+    const result = { kind, id, reason, progress, differences, isAged, ...ending, outcome };
     options.onFullSync({ ...result, durationMs: clock.steady() - startedAt });
     return result;
   }

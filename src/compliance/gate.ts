@@ -124,6 +124,8 @@ export function judge<T>(
 
 /** The kind of a status that is no success. `waitMs`: how long the answer asks us to wait. */
 export function kindOf({ status }: Answer, waitMs: number | null): UpstreamErrorKind {
+  // To a plain GET only something in between answers so.
+  if (status === 304) return 'no_json';
   if (status === 401) return 'unauthorized';
   if (status === 429) return 'rate_limited';
   if (status === 403) return waitMs === null ? 'forbidden' : 'rate_limited';

@@ -140,6 +140,7 @@ it('a report is quoted, without what may be a secret, and a POST that was refuse
 });
 
 it.each<[number, Record<string, string>, string, number | null]>([
+  [304, {}, 'no_json', null],
   [401, {}, 'unauthorized', null],
   [401, { 'retry-after': '5' }, 'unauthorized', null],
   [403, {}, 'forbidden', null],

@@ -228,6 +228,21 @@ it('what a cache answers takes no change back, and is named', async () => {
   expect(stage.compare().differences).toEqual([]);
 });
 
+it('a list that a cache answers is read again ever less often', async () => {
+  stage = await createStage({ SYNC_FULL_MINUTES: '0' });
+  const page = (path: string) => ({ data: rowsOf(path, 'policies') });
+  answers((path) => (isList(path, 'policies') ? page(path) : null), { age: '5' });
+  await stage.start();
+  await problemOf('unreadable_answer', 'policy');
+  const ends = () =>
+    sql<{ at: string }>("SELECT finished_at AS at FROM sync_runs WHERE kind = 'policy' ORDER BY id").map(
+      ({ at }) => Date.parse(at),
+    );
+  await stage.leapUntil('more full syncs', () => ends().filter((at) => at > 0).length >= 6);
+  const [before, last] = ends().slice(4, 6);
+  expect(last! - before!).toBeGreaterThan(10_000);
+});
+
 it('a page size that the service does not take is halved until it does, and a restart begins with the one that was found', async () => {
   stage = await createStage();
   const sizes: string[] = [];
