@@ -67,7 +67,6 @@ export interface StoreSummary {
   /** How many are open in all. */
   open_problems: number;
   open_problems_by: OpenProblems[];
-  resolved_problems_last_day: number;
   learned_pointers: LearnedPointerReport[];
   database_bytes: number;
   wal_bytes: number;
@@ -167,7 +166,6 @@ export interface Shown {
   records: [{ kind: Kind; id: string }, ShownRecord];
   problems: [id: number, ProblemReport];
   sync_runs: [id: number, SyncRunReport];
-  audit: [id: number, AuditReport];
 }
 
 /** From `since` on, and before `until`: instants, ISO 8601 UTC. Absent: from the beginning, or to the end. */

@@ -376,7 +376,7 @@ describe('trouble with the database', () => {
 
   it('in one verb is nobody else’s: a mistake of ours stays one, and the connection is fit for others', async () => {
     const store = await opened({ poolSize: 1 });
-    await expect(store.show('audit', Number.NaN)).rejects.toThrow('invalid input syntax for type bigint');
+    await expect(store.show('problems', Number.NaN)).rejects.toThrow('invalid input syntax for type bigint');
     const bad = { ...scene.event(), createdMs: Number.NaN };
     await expect(store.accept({ events: [bad], unusable: [] }, scene.now(), { settleMs: 1 })).rejects.toThrow(
       /invalid input syntax for type timestamp/,

@@ -171,7 +171,7 @@ const read = <Row extends Record<string, unknown>>(row: Row, json: readonly Colu
   ...Object.fromEntries(json.map(({ name }) => [name, fromJson(row[name])])),
 });
 
-async function showNumbered(to: Sql, name: 'problems' | 'sync_runs' | 'audit', id: number) {
+async function showNumbered(to: Sql, name: 'problems' | 'sync_runs', id: number) {
   const { columns, json = [] } = LISTINGS[name];
   const row = await firstRow<Record<string, unknown>>(
     to,

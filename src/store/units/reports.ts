@@ -15,10 +15,8 @@ import {
 import { sql } from '../statement.ts';
 import { EPOCH_FACT } from './epoch.ts';
 import { createLists, PROBLEM_COLUMNS } from './lists.ts';
-import { iso, readFact, singleValue } from './sql.ts';
+import { readFact, singleValue } from './sql.ts';
 import { trimmedChanges } from './upkeep.ts';
-
-const DAY_MS = 86_400_000;
 
 /** Reports for people. These verbs only read, and no delivery waits for them. */
 export function createReports({
@@ -83,24 +81,19 @@ async function summaryOf(to: Sql): Promise<StoreSummary> {
       GROUP BY reason, kind ORDER BY reason, coalesce(kind, '')`,
   );
   const [rest] = await query<
-    StoreSummary['events'] &
-      Pick<
-        StoreSummary,
-        'oldest_pending_at' | 'last_delivery_at' | 'quarantined' | 'resolved_problems_last_day'
-      >
+    StoreSummary['events'] & Pick<StoreSummary, 'oldest_pending_at' | 'last_delivery_at' | 'quarantined'>
   >(
     sql`SELECT (SELECT count(*) FROM events WHERE state = 'pending') AS pending,
         (SELECT count(*) FROM events WHERE state = 'failed') AS failed,
         (SELECT received_at FROM events WHERE state = 'pending' ORDER BY seq LIMIT 1) AS oldest_pending_at,
         (SELECT max(last_delivered_at) FROM (SELECT last_delivered_at FROM events ORDER BY seq DESC LIMIT 1000) AS newest)
           AS last_delivery_at,
-        (SELECT count(*) FROM rejections WHERE outcome = 'quarantined' AND dismissed_at IS NULL) AS quarantined,
-        (SELECT count(*) FROM problems WHERE resolved_at >= ${iso(Date.now() - DAY_MS)}) AS resolved_problems_last_day`,
+        (SELECT count(*) FROM rejections WHERE outcome = 'quarantined' AND dismissed_at IS NULL) AS quarantined`,
   );
   const learned = await query<LearnedPointerReport>(
     sql`SELECT kind, path, event_id, record_id, learned_at, leads FROM learned_pointers ORDER BY kind, path`,
   );
-  const { pending, failed, resolved_problems_last_day, ...waiting } = rest!;
+  const { pending, failed, ...waiting } = rest!;
   const kinds = await query<StoredStatus>(sql`SELECT * FROM sync_status ORDER BY kind`);
   return {
     kinds: kinds.map((each) => ({ ...each, complete: Boolean(each.complete) })),
@@ -111,7 +104,6 @@ async function summaryOf(to: Sql): Promise<StoreSummary> {
     ),
     open_problems: openProblems.reduce((sum, each) => sum + each.count, 0),
     open_problems_by: openProblems,
-    resolved_problems_last_day,
     learned_pointers: learned.map((each) => ({ ...each, leads: Boolean(each.leads) })),
     ...(await dialect.sizes(to)),
   };

@@ -1,16 +1,7 @@
 import { contentHashOf } from '../../compliance/json.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import type { TrimmedChanges } from '../reports.ts';
-import {
-  audit,
-  type Column,
-  changes,
-  events,
-  rejections,
-  syncHistory,
-  type Table,
-  trimmedEvents,
-} from '../schema.ts';
+import { audit, type Column, changes, events, rejections, syncHistory, type Table } from '../schema.ts';
 import { type SQL, sql } from '../statement.ts';
 import type { Trimmed, TrimmedThing, TrimStep } from '../values.ts';
 import { columnsAs, iso, readFact, set, update, writeFact } from './sql.ts';
@@ -130,17 +121,6 @@ function fromOldest(trimming: Trimming): Trim {
   };
 }
 
-/** Deletes the oldest rows, found by an index of `at`. */
-function expire(table: Table, key: Column, at: Column): Trim {
-  return async (unit, { before, limit }) => {
-    const trimmed = await unit.change(
-      sql`DELETE FROM ${table} WHERE ${key} IN
-        (SELECT ${key} FROM ${table} WHERE ${at} < ${iso(before)} ORDER BY ${at} LIMIT ${limit})`,
-    );
-    return { trimmed, next: trimmed < limit ? null : 0 };
-  };
-}
-
 const REJECTIONS = { table: rejections, key: rejections.id, at: rejections.receivedAt };
 const EVENTS = { table: events, key: events.seq, at: events.receivedAt, body: events.body };
 
@@ -201,7 +181,13 @@ const TRIMS: Readonly<Record<TrimmedThing, Trim>> = {
     condition: sql`until IS NOT NULL`,
   }),
   audit: fromOldest({ table: audit, key: audit.id, at: audit.at }),
-  event_ids: expire(trimmedEvents, trimmedEvents.id, trimmedEvents.receivedAt),
+  event_ids: async (unit, { before, limit }) => {
+    const trimmed = await unit.change(
+      sql`DELETE FROM trimmed_events WHERE id IN
+        (SELECT id FROM trimmed_events WHERE received_at < ${unit.dialect.instant(iso(before))} ORDER BY received_at LIMIT ${limit})`,
+    );
+    return { trimmed, next: trimmed < limit ? null : 0 };
+  },
 };
 
 export const createRetentionVerbs = ({ transact }: Database) => ({

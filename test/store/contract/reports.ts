@@ -436,14 +436,7 @@ export function describeReports(open: OpenEngine): void {
         // What `status --json` prints, in the order of the type.
         expect(Object.keys(summary)).toEqual([
           ...['kinds', 'events', 'oldest_pending_at', 'last_delivery_at', 'quarantined', 'problems'],
-          ...[
-            'open_problems',
-            'open_problems_by',
-            'resolved_problems_last_day',
-            'learned_pointers',
-            'database_bytes',
-            'wal_bytes',
-          ],
+          ...['open_problems', 'open_problems_by', 'learned_pointers', 'database_bytes', 'wal_bytes'],
         ]);
         const { open_problems, open_problems_by } = summary;
         expect(open_problems).toBe(5);
@@ -474,23 +467,6 @@ export function describeReports(open: OpenEngine): void {
           expect((await scene.store.summary()).quarantined).toBe(1);
         }
       }),
-    );
-
-    it(
-      'counts the problems that were resolved in the last day',
-      inScene(
-        open,
-        async (scene) => {
-          for (const hour of [0, 2]) {
-            scene.pass(hour * 3_600_000);
-            const problem = { reason: 'silence', kind: null, recordId: null } as const;
-            await scene.store.openProblem(problem, null, scene.now());
-            await scene.store.endProblem(problem, scene.now());
-          }
-          expect((await scene.store.summary()).resolved_problems_last_day).toBe(1);
-        },
-        { wall: Date.now() - 25 * 3_600_000 },
-      ),
     );
 
     it(
