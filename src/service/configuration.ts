@@ -1,11 +1,28 @@
+import { randomBytes, scrypt } from 'node:crypto';
+import { promisify } from 'node:util';
 import { coverageOf } from '../compliance/registration.ts';
 import { type Diagnosis, diagnoseRejection } from '../doctor/diagnosis.ts';
 import type { Configuration } from '../ops/api/schemas.ts';
 import type { LiveFacts } from '../ops/context.ts';
-import { fingerprint, newSalt } from '../platform/fingerprint.ts';
 import type { ShownDelivery } from '../store/reports.ts';
 import type { Base } from './opening.ts';
 import { candidateSecrets, faultOfSecret, secretSettings } from './signing-secrets.ts';
+
+/** 32 bits tell two secrets apart. Of a random secret they say nothing; a guess from a list of passwords they would confirm. */
+const FINGERPRINT_BYTES = 4;
+/** Tens of milliseconds for each such guess. */
+const COST = { N: 16_384, r: 8, p: 1 };
+
+const derive = promisify<string, string, number, object, Buffer>(scrypt);
+
+/** New for each process, so that fingerprints of two cannot be compared, nor be looked up in a table. */
+const newSalt = (): string => randomBytes(16).toString('hex');
+
+/** Shows whether two processes have the same secret, and nothing else of it. */
+async function fingerprint(secret: string, salt: string): Promise<string> {
+  const key = await derive(secret, `compliance-mirror setting ${salt}`, FINGERPRINT_BYTES, COST);
+  return key.toString('hex');
+}
 
 /** What the service runs with and what it finds of its own set-up, for GET /api/configuration. */
 export function createConfiguration(options: Base & { receiverUrl: string; facts: () => LiveFacts }) {
