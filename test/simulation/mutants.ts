@@ -29,7 +29,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'write-guard',
-    tryFirst: 4,
+    tryFirst: 18,
     without: 'a read begun before the last write of a row undoes it',
     edits: [
       { file: READS, find: 'const newerRow = state.write > read.number;', put: 'const newerRow = false;' },
@@ -148,7 +148,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'steady-scan',
-    tryFirst: 165,
+    tryFirst: 209,
     without: 'a list that moved while it was read is as good as one that did not',
     edits: [
       { file: FULL_SYNC, find: 'first.steady && second.steady && isLater', put: 'isLater' },
@@ -197,7 +197,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'witness',
-    tryFirst: 227,
+    tryFirst: 125,
     without: 'two 404s are proof of absence, whether or not anything else can be read',
     edits: [{ file: DELETIONS, find: 'if (needsWitness && !witnessed)', put: 'if (false)' }],
   },
@@ -233,7 +233,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unread-of-unlisted',
-    tryFirst: 15,
+    tryFirst: 22,
     without: 'a reading of the assessments that are known settles an event that named none',
     edits: [
       {
@@ -311,7 +311,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'unreadable-answer',
-    tryFirst: 16,
+    tryFirst: 30,
     without: 'an answer that nobody understands is forgotten once a list shows the record',
     edits: [
       {
@@ -347,7 +347,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'access-by-absence',
-    tryFirst: 3,
+    tryFirst: 7,
     without: 'a 404 shows that assessments may be read, whether or not anything else was ever read',
     edits: [
       {
