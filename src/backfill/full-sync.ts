@@ -295,8 +295,7 @@ export function createFullSyncer(
     const reading = { kind, run, absentFromList: false };
     for (const id of await store.unreadableRecords(kind, IDS_AT_ONCE)) {
       signal.throwIfAborted();
-      const { outcome } = await reserving(kind, [id], () => refetch(reading, id, 0));
-      if (outcome === 'failed') return;
+      if ((await reserving(kind, [id], () => refetch(reading, id, 0))).outcome === 'failed') return;
     }
   }
 
