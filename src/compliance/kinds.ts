@@ -43,8 +43,15 @@ export function isKnownType(type: string): type is EventType {
   return KNOWN_TYPES.has(type);
 }
 
-/** The kind of an event type, known or not, by its family; null: the family is unknown. */
+/** Families as other services write them. */
+const SPELLINGS =
+  /^(?:(?<policy>polic(?:y|ies))|(?<risk>risks?(?:[_-]?assessments?)?)|(?<vendor>vendors?))[./:]/i;
+
+/** The kind of an event type, known or not, by its family, as `vendors/updated` or `RISK_IDENTIFIED` has it too; null: the family is unknown. */
 export function kindOfType(type: string): Kind | null {
-  const family = type.slice(0, Math.max(0, type.indexOf('.')));
-  return Object.hasOwn(FAMILIES, family) ? FAMILIES[family as Family] : null;
+  const dotted = type.toLowerCase().replace('_', '.');
+  const { policy, risk, vendor } = SPELLINGS.exec(isKnownType(dotted) ? dotted : type)?.groups ?? {};
+  if (policy !== undefined) return 'policy';
+  if (risk !== undefined) return 'risk_assessment';
+  return vendor === undefined ? null : 'vendor';
 }

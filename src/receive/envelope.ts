@@ -170,10 +170,10 @@ function jsonIn(text: string): unknown {
 
 /** The kind of a body that cannot be parsed: one event that was cut off usually still shows its type, before anything that is nested. */
 function sniffKind(bytes: Buffer): Kind | null {
-  // One a line: the others may be of other kinds.
-  if (bytes.includes('\n{')) return null;
+  // One after the other: each may be of another kind.
+  if (bytes.toString('latin1').match(/"type"\s*:/g)?.length !== 1) return null;
   const start = bytes.toString('latin1', 0, SNIFFED_BYTES);
-  const type = /^[^[{]{0,8}\{[^[{]*"type"\s*:\s*"([a-z_]+\.)/.exec(start)?.[1];
+  const type = /^[^[{]{0,8}\{[^[{]*"type"\s*:\s*"([^"]{1,255})/.exec(start)?.[1];
   return type === undefined ? null : kindOfType(type);
 }
 

@@ -70,6 +70,8 @@ describe('a batch', () => {
     ],
     ['a message with an event as a text', text({ MessageId: 'm1', Message: text(R) }), 'mixed_batch', null],
     ['one event a line', `${text(V)}\n${text(R)}\n`, 'not_json', null],
+    ['one event after the other', `${text(V)}${text(R)}`, 'not_json', null],
+    ['one event a message', `data: ${text(V)}\n\ndata: ${text(R)}\n\n`, 'not_json', null],
     ['an object with two arrays of events', text({ policies: [P], risks: [R] }), 'mixed_batch', null],
     ['an object with an event beside its array', text({ events: [P], last: R }), 'mixed_batch', null],
     [

@@ -1,0 +1,18 @@
+import { expect, it } from 'vitest';
+import { kindOfType } from '../../src/compliance/kinds.ts';
+
+it.each([
+  ['policy.archived', 'policy'],
+  ['policies.updated', 'policy'],
+  ['RISK.IDENTIFIED', 'risk_assessment'],
+  ['risk_identified', 'risk_assessment'],
+  ['risk_assessment.completed', 'risk_assessment'],
+  ['riskAssessment.completed', 'risk_assessment'],
+  ['vendors/updated', 'vendor'],
+  ['risk_register.updated', null],
+  ['policyholder.created', null],
+  ['constructor.x', null],
+  ['vendor', null],
+])('an event of the type %s is about %s', (type, kind) => {
+  expect(kindOfType(type)).toBe(kind);
+});
