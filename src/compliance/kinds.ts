@@ -12,7 +12,6 @@ export const FAMILIES = {
   risk: 'risk_assessment',
   vendor: 'vendor',
 } as const satisfies Record<string, Kind>;
-export type Family = keyof typeof FAMILIES;
 
 export const EVENT_TYPES = [
   'policy.created',
