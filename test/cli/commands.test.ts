@@ -196,7 +196,7 @@ describe('on an empty database', () => {
     it('an id that can be no id is refused before anything is queued', async () => {
       const { code, err } = await cli(['sync', 'vendor', 'a\nb'], settings);
       expect(code).toBe(2);
-      expect(err).toContain('`ids` of records');
+      expect(err).toContain('`ids` that records can have');
     });
   });
 

@@ -193,7 +193,7 @@ export const syncRequest = z.union(
         .max(PAGE_LIMIT_MAX),
     }),
   ],
-  'it has `kinds`, or `kind` and `ids` of records',
+  'it has `kinds`, or `kind` and `ids` that records can have',
 );
 
 export const resolveRequest = z.union(
