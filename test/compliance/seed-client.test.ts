@@ -163,14 +163,14 @@ describe('the seven operations, against the literal exchanges', () => {
   });
 
   it.each([
-    ['rest/post-policies', '/policies', 201],
-    ['rest/post-risk-assessments', '/risk-assessments', 200],
-  ])('POST: %s', async (name, path, status) => {
+    ['rest/post-policies', '/policies'],
+    ['rest/post-risk-assessments', '/risk-assessments'],
+  ])('POST: %s', async (name, path) => {
     const created = await replay(name, (one) => {
       const body = JSON.stringify(one.request.body!);
       return clientFor(one).request({ method: 'POST', path, body, ...call });
     });
-    expect(created).toMatchObject({ status, value: current.answer.body });
+    expect(created).toMatchObject({ value: current.answer.body });
   });
 
   it.each([
