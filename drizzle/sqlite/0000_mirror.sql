@@ -425,8 +425,10 @@ SELECT j.kind, j.verdict, CAST(j.verdict = 'in_sync' AND accepted = 0 AS INTEGER
   -- Of what became unverified before its end and still is, a full sync may have read another version than is held.
   (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', r.started_at, '-' || (settle_ms / 1000.0) || ' seconds') FROM sync_runs AS r WHERE r.kind = j.kind
     AND r.outcome = 'complete' AND r.listed AND r.id > last_run_before AND (oldest IS NULL OR r.finished_at < oldest)
-    -- Nor does one show what became of a record before it was gone, while its deletion waits for a person.
-    AND NOT EXISTS (SELECT 1 FROM pending_deletions AS d WHERE d.kind = j.kind AND d.kept_number IS NULL AND d.pending_since <= r.finished_at)
+    -- A record whose deletion waits for a person is shown as it was last read: what became of it then, until it was gone, is nowhere.
+    AND NOT EXISTS (SELECT 1 FROM pending_deletions AS d WHERE d.kind = j.kind AND d.kept_number IS NULL
+      AND coalesce(CASE d.kind WHEN 'policy' THEN (SELECT verified_at FROM policies WHERE id = d.id) WHEN 'vendor' THEN (SELECT verified_at FROM vendors WHERE id = d.id)
+        ELSE (SELECT verified_at FROM risk_assessments WHERE id = d.id) END, '') < r.started_at)
     ORDER BY r.number DESC, r.id DESC LIMIT 1) AS complete_through,
   CAST((SELECT count(*) FROM problems AS p WHERE p.resolved_at IS NULL AND (p.kind = j.kind OR p.kind IS NULL)) AS INTEGER) AS problems,
   CAST(accepted AS INTEGER) AS accepted
