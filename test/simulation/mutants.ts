@@ -85,18 +85,6 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'late-delete-event',
-    tryFirst: 2_002_196,
-    without: 'a delete event of an earlier life that comes late speaks for the record as it is',
-    edits: [
-      {
-        file: PROVISIONAL,
-        find: 'if (deletes) return isOlder ? state',
-        put: 'if (deletes) return isOlder ? { ...state, deleteEvent: seq }',
-      },
-    ],
-  },
-  {
     name: 'fresh-witness',
     tryFirst: 1_001_565,
     without: 'what was seen between two times that a path was lost proves what both of them hid',
