@@ -26,7 +26,7 @@ import { isEventOfItsKind, type Sent, speaksOfItsRecord } from './sender.ts';
  *   the service has forgotten for a while, nor of lists that records came into or left since.
  *
  * - I10: no kind is in sync before a page or a record of it was shown, or, of assessments, of another kind; nor while the
- *   address of one of its records was last answered with what nobody understands. Not of a vendor that is gone and has a
+ *   address of one of its records was last answered with what nobody understands. Not of a vendor that was gone just now and has a
  *   tombstone: where an event has said so, the list shows it.
  *
  * - I11: every open problem has a way out, which a person can take or the history takes in the quiet: none is open at its end.
@@ -107,8 +107,10 @@ export function createInvariants(options: {
   /** What the sender has sent with this body. */
   sentAs: (body: string) => Sent | undefined;
   now: () => number;
+  /** How old what a full sync has shown may be at its end. */
+  staleMs: number;
 }): Invariants {
-  const { model, evidence } = options;
+  const { model, evidence, staleMs } = options;
   const sentThus = (body: string, isThus: (sent: Sent) => boolean) => {
     const sent = options.sentAs(body);
     return sent !== undefined && isThus(sent) ? sent : null;
@@ -345,7 +347,10 @@ export function createInvariants(options: {
         // What was answered at this very instant may be written down by the next commit.
         if (at === options.now() || !isInSync(kind)) continue;
         const isBuried = (row: Row) => row.kind === kind && row.id === id && row.deleted_at !== null;
-        if (kind !== 'vendor' || model.alive(kind, id) || !rowsNow().some(isBuried))
+        const wasGone =
+          model.shown(kind, id, at - staleMs) === null ||
+          model.history(kind, id).some((version) => version.content === null && version.at > at - staleMs);
+        if (kind !== 'vendor' || !wasGone || !rowsNow().some(isBuried))
           return `I10: ${kind} is in sync, and nobody understands what ${record} is answered with`;
       }
       return null;

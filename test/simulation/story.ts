@@ -105,7 +105,10 @@ export function createStory<Alive extends Life>(
   const sentByBody = new Map<string, Sent>();
   const acknowledged = new Set<string>();
   const sentAs = (body: string) => sentByBody.get(body);
-  const invariants = createInvariants({ evidence, model, sentAs, now: world.now });
+  const invariants = createInvariants({
+    ...{ evidence, model, sentAs, now: world.now },
+    staleMs: settings.settleMs + 2 * settings.longestLatencyMs,
+  });
   const syncedSince = new Map<Kind, number>();
   const finished = new Set<number>();
   const trouble = { slowUntil: -1, slownessMs: 0, fullUntil: -1 };
