@@ -1,6 +1,14 @@
 import type { Lane } from '../compliance/budget.ts';
 import { COLLECTIONS, type RecordAnswer, recordPath } from '../compliance/client.ts';
-import { isNotTaken, isRefusal, isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
+import {
+  isNotTaken,
+  isOwnFailure,
+  isRefusal,
+  isUnreadable,
+  isWebPage,
+  UpstreamError,
+  unreadableText,
+} from '../compliance/errors.ts';
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { momentOf } from '../platform/clock.ts';
 import { MirrorError } from '../platform/errors.ts';
@@ -10,18 +18,15 @@ import type { Context } from './context.ts';
 /** No service gives its records such an id. */
 const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
 
-/**
- * The service rejects the form of the made-up id, because its ids are numbers or UUIDs. So our credentials were accepted. A web page may
- * come from a proxy.
- */
-const refusesTheId = (error: UpstreamError) => isNotTaken(error) && !/^\s*</.test(error.excerpt ?? '');
+/** The service rejects the form of the made-up id, because its ids are numbers or UUIDs. So our credentials were accepted. */
+const refusesTheId = (error: UpstreamError) => isNotTaken(error) && !isWebPage(error);
 
 /**
  * The service tells the made-up id from the id of a record, in its own way: some hide what they do not have behind a 403, and some
- * fail at an id that has not their form. Unlike a 500, any other 5xx may come from a proxy.
+ * fail at an id that has not their form.
  */
 const isAboutMadeUpId = (error: UpstreamError) =>
-  isUnreadable(error) || error.kind === 'forbidden' || error.status === 500;
+  isUnreadable(error) || error.kind === 'forbidden' || isOwnFailure(error);
 
 /** Asks for an id that nobody has made: what the service answers to it shows what its other answers mean. */
 export function createMadeUpId({

@@ -83,6 +83,12 @@ export const isRefusal = ({ kind }: UpstreamError): boolean =>
 /** The service does not take what was asked for: a parameter, or the form of an id. */
 export const isNotTaken = ({ status }: UpstreamError): boolean => [400, 413, 422].includes(status ?? 0);
 
+/** The service fails by itself at what was asked for. Any other 5xx may come from a proxy. */
+export const isOwnFailure = ({ status }: UpstreamError): boolean => status === 500;
+
+/** A web page, which may come from a proxy. */
+export const isWebPage = ({ excerpt }: UpstreamError): boolean => /^\s*</.test(excerpt ?? '');
+
 /** The service answered, without a refusal and without a status of its own failure, but we cannot use the answer. */
 export const isUnreadable = ({ kind }: UpstreamError): boolean => UNREADABLE.has(kind);
 
