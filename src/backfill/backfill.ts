@@ -217,7 +217,15 @@ export function createBackfill(options: BackfillOptions) {
 
   function startRead({ kind, id, attempts, asked }: (Work & { what: 'refetch' })['records'][number]): void {
     const key = `${kind} ${id}`;
-    const done = refetch({ kind, id, attempts, lane: 'live', syncRunId: null, absentFromList: false })
+    const done = refetch({
+      kind,
+      id,
+      attempts,
+      tries: 1,
+      lane: 'live',
+      syncRunId: null,
+      absentFromList: false,
+    })
       .then(({ outcome }) => {
         if (kind === 'vendor' && outcome === 'failed' && attempts === FAILURES_BEFORE_A_SCAN)
           scanForEvents(kind);

@@ -1,8 +1,7 @@
-import { UpstreamError } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import type { PagingSettings } from '../compliance/paging.ts';
 import type { IdPointers } from '../compliance/pointers.ts';
-import { type Backoff, backoffMs, type Clock, type Moment } from '../platform/clock.ts';
+import type { Backoff, Clock, Moment } from '../platform/clock.ts';
 import type { Applied, Cause, DirtyTiming, ReadMoment, Verbs } from '../store/store.ts';
 
 /** What the parts of the backfill work with. Each part picks what it needs. */
@@ -28,27 +27,6 @@ export const UNRESOLVED_BACKOFF: Backoff = { firstMs: 60_000, longestMs: 6 * 3_6
 
 /** Tries for one record or page within one full sync. */
 export const READ_TRIES = 4;
-
-/** Asks up to `triesMax` times while errors are retryable. Gives up if the answer is not `isWanted` any more after a wait. */
-export async function retried<T>(
-  ask: () => Promise<T>,
-  { clock, random, signal }: Pick<Context, 'clock' | 'random' | 'signal'>,
-  triesMax: number,
-  isWanted = () => true,
-): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    signal.throwIfAborted();
-    try {
-      return await ask();
-    } catch (error) {
-      const again = error instanceof UpstreamError && error.retryable && tries < triesMax;
-      if (!again) throw error;
-      await clock.sleep(backoffMs(READ_BACKOFF, tries, random()), signal);
-      signal.throwIfAborted();
-      if (!isWanted()) throw error;
-    }
-  }
-}
 
 /** Why answers of this age are older than they may be. */
 export const agedText = (agedMs: number): string =>

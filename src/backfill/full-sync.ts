@@ -1,10 +1,10 @@
 import type { Lane } from '../compliance/budget.ts';
 import { type FetchedKind, KINDS, type Kind, type ListedKind } from '../compliance/kinds.ts';
 import { isAddressable } from '../compliance/pointers.ts';
-import { backoffMs, momentOf } from '../platform/clock.ts';
+import { momentOf } from '../platform/clock.ts';
 import { describeError, listed, StoreUnavailable } from '../platform/errors.ts';
 import type { Cause, Conclusion, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
-import { agedText, type Context, causeOf, READ_BACKOFF, READ_TRIES } from './context.ts';
+import { agedText, type Context, causeOf, READ_TRIES } from './context.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
 import { createListScan, type ListScan, scanWhole } from './list-scan.ts';
 import type { Refetch } from './refetch.ts';
@@ -295,7 +295,7 @@ export function createFullSyncer(
     const reading = { kind, run, absentFromList: false };
     for (const id of await store.unreadableRecords(kind, IDS_AT_ONCE)) {
       signal.throwIfAborted();
-      if ((await reserving(kind, [id], () => refetch(reading, id, 0))).outcome === 'failed') return;
+      if ((await reserving(kind, [id], () => refetch(reading, id))).outcome === 'failed') return;
     }
   }
 
@@ -309,8 +309,16 @@ export function createFullSyncer(
     }
   }
 
-  const refetch = ({ kind, run, absentFromList }: Reading, id: string, attempts: number) =>
-    options.refetch({ kind, id, attempts, lane: run.lane, syncRunId: run.shown.id, absentFromList });
+  const refetch = ({ kind, run: { lane, shown }, absentFromList }: Reading, id: string) =>
+    options.refetch({
+      kind,
+      id,
+      attempts: 0,
+      tries: READ_TRIES,
+      lane,
+      syncRunId: shown.id,
+      absentFromList,
+    });
 
   /** Reads these records, a few at a time. `missing`: ids that seem gone so far. `failed`: how many could not be read. */
   async function readEach(
@@ -339,30 +347,23 @@ export function createFullSyncer(
 
   async function readOne(reading: Reading, id: string): Promise<ReadOutcome> {
     const { run, absentFromList } = reading;
-    for (let tries = 1; ; tries += 1) {
-      const result = await refetch(reading, id, tries - 1);
-      if (result.outcome === 'applied') {
-        const { outcome, witness, announced } = result.applied;
-        if (outcome === 'inserted' || outcome === 'unchanged') run.shown[outcome] += 1;
-        else if (outcome === 'updated' || outcome === 'revived') run.shown.updated += 1;
-        run.differences.read([result.applied]);
-        if (absentFromList && witness && !announced) run.unlisted.push(id);
-        return 'shown';
-      }
-      if (result.outcome === 'missing') {
-        if (result.missing === 'pending')
-          run.differences.found({ id, what: 'deleted_upstream', fields: [], repaired: false });
-        return result.missing === 'first' ? 'missing' : 'settled';
-      }
-      if (!isAddressable(id)) return 'settled';
-      if (tries >= READ_TRIES)
-        return (await store.standing({ reason: 'unreadable_answer', kind: reading.kind, recordId: id }))
-          .isAccepted
-          ? 'settled'
-          : 'failed';
-      await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
-      signal.throwIfAborted();
+    const result = await refetch(reading, id);
+    if (result.outcome === 'applied') {
+      const { outcome, witness, announced } = result.applied;
+      if (outcome === 'inserted' || outcome === 'unchanged') run.shown[outcome] += 1;
+      else if (outcome === 'updated' || outcome === 'revived') run.shown.updated += 1;
+      run.differences.read([result.applied]);
+      if (absentFromList && witness && !announced) run.unlisted.push(id);
+      return 'shown';
     }
+    if (result.outcome === 'missing') {
+      if (result.missing === 'pending')
+        run.differences.found({ id, what: 'deleted_upstream', fields: [], repaired: false });
+      return result.missing === 'first' ? 'missing' : 'settled';
+    }
+    if (!isAddressable(id)) return 'settled';
+    const problem = { reason: 'unreadable_answer', kind: reading.kind, recordId: id } as const;
+    return (await store.standing(problem)).isAccepted ? 'settled' : 'failed';
   }
 
   /** Turns proven absences into tombstones, or into pending deletions. */

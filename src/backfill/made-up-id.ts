@@ -43,7 +43,7 @@ export function createMadeUpId({
     kind: FetchedKind,
     id: string,
     lane: Lane,
-    isAnswer?: (error: UpstreamError) => boolean,
+    how?: { isAnswer: (error: UpstreamError) => boolean; tries?: number },
   ) => Promise<{ answer: RecordAnswer }>;
   noteForbidden: (kind: Kind, error: UpstreamError, records: number) => Promise<void>;
   onReadable?: (kind: Kind, how: 'absence') => Promise<void>;
@@ -52,9 +52,10 @@ export function createMadeUpId({
    * For an answer without an id. Throws if the service answers an id that nobody has made with a record too: then all ids get the
    * same, such as a notice of maintenance, and it is about no record.
    */
-  async function checkTellsApart(kind: FetchedKind, id: string, lane: Lane): Promise<void> {
+  async function checkTellsApart(kind: FetchedKind, id: string, lane: Lane, tries = 1): Promise<void> {
     try {
-      if ((await ask(kind, MADE_UP_ID, lane, isAboutMadeUpId)).answer.outcome === 'missing') return;
+      const { answer } = await ask(kind, MADE_UP_ID, lane, { isAnswer: isAboutMadeUpId, tries });
+      if (answer.outcome === 'missing') return;
     } catch (error) {
       if (error instanceof UpstreamError && isAboutMadeUpId(error)) return;
       throw error;

@@ -24,7 +24,7 @@ import {
 } from '../compliance/pointers.ts';
 import { listed, MirrorError } from '../platform/errors.ts';
 import type { ReadMoment, ReadObject, Verbs } from '../store/store.ts';
-import { type Context, READ_TRIES, retried } from './context.ts';
+import { type Context, READ_TRIES } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
 /** For a page that need not exist. Few, because several failures in a row make all other requests wait. */
@@ -72,7 +72,7 @@ export interface PagesRequest {
  * the other pages are still read, and `malformed_page` is thrown at the end.
  */
 export function createPages(
-  options: Pick<Context, 'clock' | 'pointers' | 'paging' | 'random' | 'signal'> & {
+  options: Pick<Context, 'pointers' | 'paging'> & {
     upstream: Pick<Upstream, 'page'>;
     store: Pick<Verbs, 'announced'>;
     /** Bytes that ids may take. */
@@ -109,9 +109,8 @@ export function createPages(
   function extraPagesOf(request: PagesRequest): AskForPage {
     return async (page, query) => {
       try {
-        const how = { query: query ?? undefined };
-        const askOnce = () => upstream.page(request.kind, page, request.lane, how);
-        const { answer } = await retried(askOnce, options, TRIES_PER_EXTRA_PAGE);
+        const how = { query: query ?? undefined, tries: TRIES_PER_EXTRA_PAGE };
+        const { answer } = await upstream.page(request.kind, page, request.lane, how);
         return seenIn(request, answer);
       } catch (error) {
         // Some services answer 5xx for page 0.
@@ -168,9 +167,9 @@ export function createPages(
     const ask = (page: number) => {
       const number = byOffset ? offset : paging.firstPage + page;
       // By its rows and not by their ids: a record that has moved stands on two pages, or was on none.
-      const how = { isBehindLast: total !== null && offset >= total };
-      const askOnce = () => upstream.page(request.kind, number, request.lane, how);
-      const asked = retried(askOnce, options, READ_TRIES, () => isReading);
+      const isBehindLast = total !== null && offset >= total;
+      const how = { isBehindLast, tries: READ_TRIES, isWanted: () => isReading };
+      const asked = upstream.page(request.kind, number, request.lane, how);
       // It may fail while the page before it is still being saved.
       asked.catch(() => undefined);
       return { number, asked };

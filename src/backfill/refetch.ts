@@ -28,8 +28,8 @@ const AT_ONCE_MS = 5_000;
 /** Other records read after a 403. Several, because we may lack access to some of them too. */
 const OTHERS_ASKED = 3;
 
-/** Failed searches for a witness before a person is asked. At the first one the records may be unverified for a moment. */
-const WITNESS_TRIES = 2;
+/** Failed reads before a person is asked because nothing can be read to compare with: the records may be unverified for a moment. */
+const FAILURES_BEFORE_ASKING = 1;
 
 /** Unusable answers in a row about an assessment before a person is asked whether it is gone: some nine minutes, since most faults pass. */
 const UNUSABLE_TRIES = 9;
@@ -37,13 +37,15 @@ const UNUSABLE_TRIES = 9;
 interface RefetchRequest {
   kind: FetchedKind;
   id: string;
-  /** Failed reads before this one. */
+  /** Failed refetches before this one. */
   attempts: number;
+  /** How often each of its requests is tried. */
+  tries: number;
   lane: Lane;
   syncRunId: number | null;
   /** A complete list scan has not shown it, so a 404 is not only about an unknown id. */
   absentFromList: boolean;
-  /** When the refetch began, steady. */
+  /** When the refetch began, or was tried again. Steady. */
   since: number;
   /** After a 404, another live record may be read as a witness, and then this one again. */
   seeksWitness: boolean;
@@ -76,6 +78,14 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
 
   const unreadable = ({ kind, id }: RefetchRequest) =>
     ({ reason: 'unreadable_answer', kind, recordId: id }) as const;
+
+  /** Before anything else is read, because the last answer about the record is one that nobody understands. */
+  async function noteUnreadable(request: RefetchRequest, error: unknown): Promise<void> {
+    if (!upstream.isOwnFault(error)) return;
+    const text = unreadableText(error);
+    await store.openProblem(unreadable(request), text, now(), text);
+  }
+
   const soonMs = ({ attempts }: RefetchRequest) => backoffMs(READ_BACKOFF, attempts + 1, options.random());
   const seldomMs = ({ attempts }: RefetchRequest) =>
     backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
@@ -108,7 +118,8 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   }
 
   async function seePolicies(request: RefetchRequest): Promise<Sight> {
-    const first = upstream.page('policy', firstPageOf(options.paging), request.lane);
+    const { lane, tries } = request;
+    const first = upstream.page('policy', firstPageOf(options.paging), lane, { tries });
     const page = await first.catch((error: unknown) => {
       // No fault of the record that the request is about. Full syncs report it.
       if (upstream.isOwnFault(error)) return null;
@@ -145,7 +156,8 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   }
 
   /** For a record that is alive here, and of which no read can tell whether it is gone: a person decides. */
-  const askToDelete = ({ kind, id }: RefetchRequest, why: string) => store.askToDelete(kind, id, why, now());
+  const askToDelete = ({ kind, id }: RefetchRequest, why: string, failures = 0) =>
+    store.askToDelete(kind, id, why, now(), failures);
 
   /**
    * `object` null: the API has no such record. If its list does not show it any more, or an assessment's address again and again has no
@@ -155,13 +167,18 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   async function readOwn(
     request: RefetchRequest,
   ): Promise<{ object: JsonObject | null; read: ReadMoment; agedMs?: number }> {
-    const { kind, id, lane, absentFromList } = request;
+    const { kind, id, lane, tries, absentFromList } = request;
     const isAskable = isAddressable(id);
     const needsNumber = !isAskable || absentFromList || kind === 'risk_assessment';
     const [number, began] = [needsNumber ? await store.currentNumber() : 0, now()];
     if (!isAskable) return { object: null, read: readMoment(clock, number, began, began) };
     try {
-      const { answer, read } = await upstream.record(kind, id, lane);
+      const onRetry = async (error: UpstreamError) => {
+        await noteUnreadable(request, error);
+        // What was seen before is no witness for the next try.
+        request.since = atEarliest();
+      };
+      const { answer, read } = await upstream.record(kind, id, lane, { tries, onRetry });
       const { agedMs = 0 } = answer;
       return { object: answer.outcome === 'found' ? answer.object : null, read, agedMs };
     } catch (error) {
@@ -184,9 +201,9 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
 
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
   async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
-    await askToDelete(request, UNCOMPARED);
-    await retryLater(request, NOT_COMPARED, soonMs(request));
-    return { outcome: 'missing', missing: 'pending' };
+    const asked = await askToDelete(request, UNCOMPARED, FAILURES_BEFORE_ASKING);
+    const failed = await retryLater(request, NOT_COMPARED, soonMs(request));
+    return asked === null ? failed : { outcome: 'missing', missing: 'pending' };
   }
 
   async function refetch(request: RefetchRequest): Promise<RefetchOutcome> {
@@ -210,10 +227,7 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       return { outcome: 'applied', applied };
     } catch (error) {
       if (!(error instanceof UpstreamError || error instanceof UnaddressableError)) throw error;
-      if (upstream.isOwnFault(error)) {
-        const text = unreadableText(error);
-        await store.openProblem(unreadable(request), text, now(), text);
-      }
+      await noteUnreadable(request, error);
       // Saved first, so that the search for a readable record prefers others.
       const outcome = await retryLater(request, describeError(error), soonMs(request));
       const isForbidden = error instanceof UpstreamError && error.kind === 'forbidden';
@@ -263,9 +277,7 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       // Without a record to compare with, a deletion that an event announced is believed.
       if (witness === 'none')
         outcome = await store.recordMissing(kind, id, read, { ...how, needsWitness: false });
-      if (witness === 'none' && outcome === 'unwitnessed' && request.attempts + 1 >= WITNESS_TRIES) {
-        return await askForApproval(request);
-      }
+      if (witness === 'none' && outcome === 'unwitnessed') return await askForApproval(request);
     }
     if (outcome === 'unwitnessed' || outcome === 'witnessed_before')
       return retryLater(request, NOT_COMPARED, soonMs(request));

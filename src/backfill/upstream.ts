@@ -71,6 +71,22 @@ interface Seen<T> {
   read: ReadMoment;
 }
 
+/** How a read is made, besides what it asks for. */
+interface ReadHow {
+  /** How often at most, while nobody knows that the next answer will be no better. */
+  tries?: number;
+  /** Called with each failure after which it is tried again, before the wait. */
+  onRetry?: (error: UpstreamError) => Promise<void>;
+  /** Nobody waits for it any more: no other try. */
+  isWanted?: () => boolean;
+  /** Errors that count as an answer, and not as a failure. */
+  isAnswer?: ((error: UpstreamError) => boolean) | undefined;
+}
+
+/** A list that is answered with what nobody understands is read again by the next full sync, and a record's address by this one. */
+const isWorthATry = (error: unknown, address: string | null): error is UpstreamError =>
+  error instanceof UpstreamError && (error.retryable || (address !== null && !isRefusal(error)));
+
 /** For so long a number of the counter is taken for the present one. Far less than any read delay. */
 const RECENT_MS = 50;
 
@@ -119,28 +135,46 @@ export function createUpstream(
   const madeUpId = createMadeUpId({ ...options, ask: readRecord, noteForbidden: access.noteForbidden });
 
   interface Asked {
+    lane: Lane;
     /** The record's id; null: the kind's list. */
     address: string | null;
     /** The last answer from this address was not a failure. */
     isNew: boolean;
-    /** Errors that count as an answer, and not as a failure. */
-    isAnswer?: IsAnswer | undefined;
+    isAnswer?: ReadHow['isAnswer'];
   }
-  type IsAnswer = (error: UpstreamError) => boolean;
   type Ask<T> = (call: CallOptions & { onSend: () => Promise<void> }) => Promise<T>;
 
+  /** Every read, and the only place where one is tried again. A refetch of the planner is one try, since its row is due again. */
   async function read<T extends RecordAnswer | Page>(
     kind: Kind,
     address: string | null,
     lane: Lane,
     ask: Ask<T>,
-    isAnswer?: IsAnswer,
+    how: ReadHow = {},
+  ): Promise<Seen<T>> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await readOnce(kind, { lane, address, isAnswer: how.isAnswer }, ask);
+      } catch (error) {
+        if (tries >= (how.tries ?? 1) || !isWorthATry(error, address)) throw error;
+        await how.onRetry?.(error);
+        await clock.sleep(backoffMs(READ_BACKOFF, tries, options.random()), signal);
+        signal.throwIfAborted();
+        if (how.isWanted?.() === false) throw error;
+      }
+    }
+  }
+
+  async function readOnce<T extends RecordAnswer | Page>(
+    kind: Kind,
+    { lane, address, isAnswer }: Omit<Asked, 'isNew'>,
+    ask: Ask<T>,
   ): Promise<Seen<T>> {
     const asked = addressOf(kind, address);
     asking += 1;
     try {
       await waitForPause();
-      const seen = await readNow(kind, lane, ask, { address, isNew: !failing.has(asked), isAnswer });
+      const seen = await readNow(kind, ask, { lane, address, isNew: !failing.has(asked), isAnswer });
       failing.delete(asked);
       return seen;
     } catch (error) {
@@ -163,8 +197,8 @@ export function createUpstream(
     const other = kind === 'policy' ? 'vendor' : 'policy';
     const page = firstPageOf(options.paging);
     try {
-      const asked = { address: null, isNew: true };
-      await readNow(other, lane, (call) => client.listPage(other, page, call), asked);
+      const asked = { lane, address: null, isNew: true };
+      await readNow(other, (call) => client.listPage(other, page, call), asked);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
     }
@@ -172,7 +206,6 @@ export function createUpstream(
 
   async function readNow<T extends RecordAnswer | Page>(
     kind: Kind,
-    lane: Lane,
     ask: Ask<T>,
     asked: Asked,
   ): Promise<Seen<T>> {
@@ -184,7 +217,7 @@ export function createUpstream(
       number = await recentNumber();
     }
     try {
-      const answer = await ask({ lane, signal, onSend });
+      const answer = await ask({ lane: asked.lane, signal, onSend });
       await noteSuccess(kind);
       const { began, ended, agedMs = 0 } = answer;
       if (asked.address === null) listTookMs.set(kind, ended.steady - began.steady);
@@ -330,14 +363,14 @@ export function createUpstream(
     }
   }
 
-  function readRecord(kind: FetchedKind, id: string, lane: Lane, isAnswer?: IsAnswer) {
-    return read<RecordAnswer>(kind, id, lane, (call) => client.getRecord(kind, id, call), isAnswer);
+  function readRecord(kind: FetchedKind, id: string, lane: Lane, how?: ReadHow) {
+    return read<RecordAnswer>(kind, id, lane, (call) => client.getRecord(kind, id, call), how);
   }
 
-  async function recordAt(...[kind, id, lane, isAnswer]: Parameters<typeof readRecord>) {
-    const seen = await readRecord(kind, id, lane, isAnswer);
+  async function recordAt(...[kind, id, lane, how]: Parameters<typeof readRecord>) {
+    const seen = await readRecord(kind, id, lane, how);
     if (seen.answer.outcome === 'found') {
-      if (seen.answer.isUnnamed) await madeUpId.checkTellsApart(kind, id, lane);
+      if (seen.answer.isUnnamed) await madeUpId.checkTellsApart(kind, id, lane, how?.tries);
       await options.onReadable?.(kind, 'read');
     }
     return seen;
@@ -352,9 +385,11 @@ export function createUpstream(
       kind: ListedKind,
       page: number,
       lane: Lane,
-      how: Pick<PageCallOptions, 'isBehindLast' | 'query'> = {},
+      { isBehindLast, query, ...how }: Pick<PageCallOptions, 'isBehindLast' | 'query'> & ReadHow = {},
     ): Promise<Seen<Page>> {
-      const seen = await read(kind, null, lane, (call) => client.listPage(kind, page, { ...call, ...how }));
+      const asked = { query, ...(isBehindLast === undefined ? {} : { isBehindLast }) };
+      const ask = (call: CallOptions) => client.listPage(kind, page, { ...call, ...asked });
+      const seen = await read(kind, null, lane, ask, how);
       await options.onReadable?.(kind, 'read');
       return { ...seen, read: { ...seen.read, isOfList: true } };
     },
@@ -366,7 +401,7 @@ export function createUpstream(
      */
     async shows(kind: FetchedKind, id: string, lane: Lane): Promise<boolean> {
       try {
-        return (await recordAt(kind, id, lane, isUnreadable)).answer.outcome === 'found';
+        return (await recordAt(kind, id, lane, { isAnswer: isUnreadable })).answer.outcome === 'found';
       } catch (error) {
         // Another record, or a status that rejects the id.
         if (error instanceof UpstreamError && isUnreadable(error) && !isGarbled(error)) return false;

@@ -39,11 +39,8 @@ async function read(
         };
       },
     },
-    clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
     pointers: DEFAULT_ID_POINTERS,
     paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    random: () => 0,
-    signal: new AbortController().signal,
   });
   for await (const { objects } of pages({ kind: 'vendor', lane: 'scan', since: 0 }))
     shown.push(objects.length);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { createUpstream, lookEveryMs, unreachableSince } from '../../src/backfill/upstream.ts';
 import type { CallOptions, ComplianceClient } from '../../src/compliance/client.ts';
-import { UpstreamError } from '../../src/compliance/errors.ts';
+import { UpstreamError, type UpstreamErrorKind } from '../../src/compliance/errors.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
@@ -265,6 +265,56 @@ it('an answer without an id is about no record where an id that nobody has made 
   };
   await expect(read()).rejects.toMatchObject({ kind: 'server' });
 });
+
+it.each<[string, UpstreamErrorKind, number, number]>([
+  ['fails', 'server', 4, 4],
+  ['does not arrive', 'timeout', 4, 4],
+  ['cannot be understood', 'malformed', 1, 4],
+  ['refuses the credentials', 'unauthorized', 1, 1],
+  ['refuses the record', 'forbidden', 1, 1],
+])(
+  'where an answer %s, a read of a full sync is repeated, and one of the planner never',
+  async (_, kind, ofList, ofRecord) => {
+    let asked = 0;
+    const fails = async (of: Kind) => {
+      // A look at another list only asks whether the service answers at all.
+      if (of === 'vendor') asked += 1;
+      throw new UpstreamError(kind, 'no answer');
+    };
+    const upstream = createUpstream({
+      client: { listPage: fails, getRecord: fails } as unknown as ComplianceClient,
+      paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+      store: {
+        numberAt: async () => 0,
+        currentNumber: async () => 1,
+        openProblem: async () => undefined,
+        endProblem: async () => true,
+        audit: async () => 0,
+      },
+      clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
+      random: () => 0,
+      signal: new AbortController().signal,
+    });
+    const requestsOf = async (read: (tries: number) => Promise<unknown>, tries: number) => {
+      asked = 0;
+      await expect(read(tries)).rejects.toMatchObject({ kind });
+      return asked;
+    };
+    const list = (tries: number) => upstream.page('vendor', 1, 'scan', { tries });
+    let retries = 0;
+    const record = (tries: number) =>
+      upstream.record('vendor', 'a', 'scan', {
+        tries,
+        onRetry: async () => {
+          retries += 1;
+        },
+      });
+    expect(await requestsOf(list, 4)).toBe(ofList);
+    expect(await requestsOf(record, 4)).toBe(ofRecord);
+    expect(retries).toBe(ofRecord - 1);
+    expect(await requestsOf(record, 1)).toBe(1);
+  },
+);
 
 it('whether a service tells ids apart is asked again after a request that could not be sent', async () => {
   const { state, read } = unnamedReader();

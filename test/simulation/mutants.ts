@@ -304,8 +304,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/backfill/refetch.ts',
-        find: 'if (upstream.isOwnFault(error)) {',
-        put: 'if (false) {',
+        find: 'if (!upstream.isOwnFault(error)) return;',
+        put: 'if (error !== null) return;',
       },
     ],
   },

@@ -172,11 +172,20 @@ export function createDeletionVerbs(database: Database) {
         return { ...(await conclude(unit, kind, byId, said, context, now)), left };
       }),
 
-    /** The API does not show the record, and nothing can prove that it is gone: if a row shows it alive, its deletion waits for a person. */
-    askToDelete: (kind: Kind, id: string, why: string, now: Now): Promise<'pending' | 'approved' | null> =>
+    /**
+     * The API does not show the record, and nothing can prove that it is gone: if a row shows it alive, and so many reads in a row have
+     * failed, its deletion waits for a person.
+     */
+    askToDelete: (
+      kind: Kind,
+      id: string,
+      why: string,
+      now: Now,
+      failures = 0,
+    ): Promise<'pending' | 'approved' | null> =>
       database.transact(async (unit) => {
         const record = (await loadRecords(unit, kind, [id])).get(id)!;
-        if (!isAlive(record)) return null;
+        if (!isAlive(record) || record.state.attempts < failures) return null;
         const said = (await saidOf(unit, kind, [id], iso(now.wall))).get(id);
         if (said?.approved) return 'approved';
         if (!isKept(record.state, said?.keptNumber)) await addPending(unit, kind, [id], now, why);
