@@ -107,7 +107,7 @@ export function createUnknownRecords(
       const { kind, recordId } = about;
       const setting = pointersSettingOf(kind);
       const events = await store.unknownEvents(about, { limit: EVENTS_LOOKED }, rules.pointers);
-      let why = 'no event of it is kept any more';
+      let why = 'no event of it is kept, or only a delivery in quarantine, which you can read';
       for (const event of events) {
         const proof = await proofIn(event, about).catch((error: unknown) => {
           if (!(error instanceof UpstreamError)) throw error;

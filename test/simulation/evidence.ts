@@ -59,7 +59,8 @@ export const QUESTIONS = {
   through: 'SELECT kind, complete_through AS instant FROM sync_status WHERE complete_through IS NOT NULL',
   inSync: `SELECT kind FROM sync_status WHERE verdict IN ('in_sync', 'known_only')`,
   unread: `SELECT id FROM events WHERE state = 'failed' AND kind IS NOT NULL AND record_id IS NULL`,
-  quarantined: `SELECT id FROM rejections WHERE outcome = 'quarantined' AND dismissed_at IS NULL AND (kind = 'risk_assessment' OR kind IS NULL) AND record_id IS NULL`,
+  quarantined: `SELECT id, event_id AS "eventId", record_id AS "recordId" FROM rejections
+    WHERE outcome = 'quarantined' AND dismissed_at IS NULL AND (kind = 'risk_assessment' OR kind IS NULL)`,
   deletions: 'SELECT kind, id FROM pending_deletions WHERE kept_number IS NULL ORDER BY kind, id',
 } as const;
 

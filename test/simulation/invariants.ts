@@ -62,6 +62,8 @@ export interface Invariants {
   /** Deliveries in quarantine that may be about an assessment and name none, and wait for a person; and that one has released them all. */
   quarantined(): number[];
   releasedByPerson(): void;
+  /** A person has resolved the problem of this assessment, and with it what else was delivered about it under an id known before. */
+  resolvedByPerson(recordId: string): void;
   /** Accepted events that nothing but a person can settle now. */
   hopeless(): string[];
   /** I1, of what was acknowledged to the sender. */
@@ -121,6 +123,9 @@ export function createInvariants(options: {
   const rowsNow = () => evidence.answer<Row>('rows');
   const isInSync = (kind: Kind) =>
     evidence.answer<{ kind: Kind }>('inSync').some((each) => each.kind === kind);
+
+  const quarantined = () =>
+    evidence.answer<{ id: number; eventId: string; recordId: string | null }>('quarantined');
 
   const namedAssessments = new Set<string>();
   /** The same beside another thing's id: one that is gone when the event is looked at need not be looked for again. */
@@ -399,10 +404,15 @@ export function createInvariants(options: {
       });
     },
 
-    quarantined: () => evidence.answer<{ id: number }>('quarantined').map(({ id }) => id),
+    quarantined: () => quarantined().flatMap(({ id, recordId }) => (recordId === null ? id : [])),
 
     releasedByPerson() {
       for (const [body, about] of unread) if (about.conflicts) unread.delete(body);
+    },
+
+    resolvedByPerson(recordId) {
+      const ids = new Set(quarantined().flatMap((one) => (one.recordId === recordId ? one.eventId : [])));
+      for (const [body, about] of unread) if (about.conflicts && ids.has(about.id)) unread.delete(body);
     },
 
     named(assessments) {

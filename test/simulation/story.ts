@@ -396,8 +396,9 @@ export function createStory<Alive extends Life>(
     // A person knows that there is no such record.
     for (const problem of isAsked ? unknowns() : []) {
       const { needs, kind, recordId } = problem;
-      if (needs === 'you' && recordId !== null && !model.alive(kind, recordId))
-        await ask((stages) => stages.resolve(problem));
+      if (needs !== 'you' || recordId === null || model.alive(kind, recordId)) continue;
+      if (kind === 'risk_assessment') invariants.resolvedByPerson(recordId);
+      await ask((stages) => stages.resolve(problem));
     }
   }
 
