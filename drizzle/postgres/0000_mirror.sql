@@ -69,6 +69,7 @@ CREATE TABLE "record_state" (
 	"provisional_created" bigint,
 	"read_number" bigint DEFAULT 0 NOT NULL,
 	"read_ended_at" bigint,
+	"address_read_at" bigint,
 	"returned" boolean DEFAULT false NOT NULL,
 	"missing_since" bigint,
 	"missing_number" bigint,

@@ -173,6 +173,7 @@ CREATE TABLE `record_state` (
 	`provisional_created` integer,
 	`read_number` integer DEFAULT 0 NOT NULL,
 	`read_ended_at` integer,
+	`address_read_at` integer,
 	`returned` integer DEFAULT false NOT NULL,
 	`missing_since` integer,
 	`missing_number` integer,

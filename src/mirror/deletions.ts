@@ -124,6 +124,8 @@ const absentEarly = (record: Mirrored, read: Pick<ReadMoment, 'beganAt'>, timing
 
 /** Makes a verified tombstone of a record whose absence is proven. */
 export function decideTombstone({ state, row }: Mirrored, now: { steady: number }, nowIso: string): Decision {
+  // A read that began before now may be stale, and a read from before the first 404 is.
+  const readEndedAt = Math.max(state.readEndedAt ?? 0, now.steady);
   // Not read anew: a deletion changes no other column.
   const tombstone = row === null || row.deletedAt !== null ? null : { ...row, deletedAt: nowIso };
   return {
@@ -142,8 +144,8 @@ export function decideTombstone({ state, row }: Mirrored, now: { steady: number 
       missingNumber: null,
       proven: false,
       deleteEvent: null,
-      // A read that began before now may be stale, and a read from before the first 404 is.
-      readEndedAt: Math.max(state.readEndedAt ?? 0, now.steady),
+      readEndedAt,
+      addressReadAt: readEndedAt,
       readNumber: Math.max(state.readNumber, state.missingNumber ?? 0),
       attempts: 0,
     },

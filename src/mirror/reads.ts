@@ -98,9 +98,10 @@ export function decideApply(
   const change = changeFrom(row, document);
   // Of a deleted vendor, what a list shows in part is only a reason to ask its own address, which alone knows.
   const isOfDeleted = lacks && row !== null && row.deletedAt !== null;
-  if (change !== null && row !== null && (isOfDeleted || tooCloseToTell(state, read, timing))) {
+  const asksAddress = isOfDeleted || mayBeBehindAddress(state, read, timing);
+  if (change !== null && row !== null && (asksAddress || tooCloseToTell(state, read, timing))) {
     // A reason that is already waiting is not put off: list after list would keep the record's own address from being asked.
-    const again = isOfDeleted && state.dirtyAt !== null ? state : lookAgain(state, read, timing);
+    const again = asksAddress && state.dirtyAt !== null ? state : lookAgain(state, read, timing);
     // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
     const next = { ...again, returned: true };
     return { outcome: 'deferred', state: next, row: null, change, confirmed: false, lacks };
@@ -116,6 +117,7 @@ export function decideApply(
     readNumber: Math.max(state.readNumber, read.number),
     // A partial read that shows nothing new must not make the next whole read count as too close.
     readEndedAt: lacks && !isMixed ? state.readEndedAt : endedLast(state, read),
+    addressReadAt: read.isOfList === true ? state.addressReadAt : endedLast(state, read),
     returned: true,
     missingSince: null,
     missingNumber: null,
@@ -172,6 +174,7 @@ function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['
 
 /** When a read that may be too early is repeated, in SETTLEs after the first of them. After the last of these it counts. */
 const EARLY_AGAIN_IN_SETTLES = [6, 18] as const;
+const [, LONGEST_LAG_IN_SETTLES] = EARLY_AGAIN_IN_SETTLES;
 
 /** The record as reads have last shown it, without what events have shown since. Null: as absent, or never. */
 function lastRead(kind: Kind, { state, row }: Mirrored, pointers: IdPointers): RowContent | null {
@@ -211,6 +214,15 @@ export function earlyAgain(
 
 /** After a read that counts: no event waits for one. */
 export const CONFIRMED = { movedAt: null, earlyAt: null } as const;
+
+/**
+ * A list may be behind the addresses of its records, as a search index is. What it shows otherwise so soon after a record's own address is
+ * only a reason to ask that again.
+ */
+function mayBeBehindAddress(state: RecordState, read: ReadMoment, { settleMs }: DirtyTiming): boolean {
+  if (read.isOfList !== true || state.addressReadAt === null) return false;
+  return read.beganAt < state.addressReadAt + LONGEST_LAG_IN_SETTLES * settleMs;
+}
 
 /** Of two reads less than SETTLE apart that differ, either may be stale. So may a read of a record just reported as deleted. */
 function tooCloseToTell(state: RecordState, read: ReadMoment, timing: DirtyTiming): boolean {

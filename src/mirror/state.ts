@@ -24,6 +24,8 @@ export const UNKNOWN_STATE = {
   /** The counter when the last applied read began. */
   readNumber: 0,
   readEndedAt: null as number | null,
+  /** When the last one of these ended that its own address answered. */
+  addressReadAt: null as number | null,
   /** The API has shown it at least once. */
   returned: false as boolean,
   /** When the first of an unbroken run of 404s ended, and the counter when it began. */
@@ -99,6 +101,7 @@ export function standsInRow(stored: RecordState, { state: now, row }: Mirrored):
     stored.unverifiedSince === now.unverifiedSince &&
     stored.readNumber === now.readNumber &&
     stored.readEndedAt === now.readEndedAt &&
+    stored.addressReadAt === now.addressReadAt &&
     stored.returned === now.returned &&
     stored.missingSince === now.missingSince &&
     stored.missingNumber === now.missingNumber &&
@@ -112,13 +115,16 @@ export function standsInRow(stored: RecordState, { state: now, row }: Mirrored):
   );
 }
 
-/** Whether the read changed only the time of the last read in the record's state. */
+/** The times of the last read. */
+const READ_TIMES: ReadonlySet<keyof RecordState> = new Set(['readNumber', 'readEndedAt', 'addressReadAt']);
+
+/** Whether the read changed only these in the record's state. */
 export function isOnlyRead(before: RecordState, after: RecordState, read: ReadMoment): boolean {
   return (
     after.readNumber === read.number &&
     after.readEndedAt === read.endedAt &&
     (Object.keys(after) as (keyof RecordState)[]).every(
-      (key) => key === 'readNumber' || key === 'readEndedAt' || after[key] === before[key],
+      (key) => READ_TIMES.has(key) || after[key] === before[key],
     )
   );
 }

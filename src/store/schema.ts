@@ -121,6 +121,7 @@ export function tablesOf(engine: Vocabulary) {
         provisionalCreated: number('provisional_created'),
         readNumber: number('read_number').notNull().default(0),
         readEndedAt: number('read_ended_at'),
+        addressReadAt: number('address_read_at'),
         returned: flag('returned').notNull().default(no),
         missingSince: number('missing_since'),
         missingNumber: number('missing_number'),

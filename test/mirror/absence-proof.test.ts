@@ -246,6 +246,7 @@ describe('a proven absence', () => {
       confirmed: given.dirty,
       returned: false,
       readEndedAt: 200,
+      addressReadAt: 200,
       readNumber: 5,
     });
     const later = { ...given, readEndedAt: 300 };

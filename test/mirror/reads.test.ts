@@ -307,6 +307,34 @@ describe('a row of a list', () => {
     expect(applied(held.data)).toMatchObject({ outcome: 'revived', state: { unverifiedSince: null } });
   });
 
+  it.each<[string, Partial<RecordState>, 'deferred' | 'updated']>([
+    ['less than 18 SETTLEs after it only has that asked', { addressReadAt: -69 }, 'deferred'],
+    [
+      'of a waiting record only has that asked when it is due',
+      { ...state(), addressReadAt: -69 },
+      'deferred',
+    ],
+    ['18 SETTLEs after it is taken', { addressReadAt: -70 }, 'updated'],
+    ['is taken where it has never answered', { readEndedAt: 90 }, 'updated'],
+  ])('that differs from what its own address has shown %s', (_, over, outcome) => {
+    const applied = apply('vendor', { ...held.data, name: 'New' }, { ...VERIFIED, ...over });
+    expect(applied.outcome).toBe(outcome);
+    if (outcome === 'updated') return;
+    // The time of the address stays: so a list that goes on differing is taken in the end.
+    expect(applied).toMatchObject({ row: null, state: { addressReadAt: -69, readEndedAt: null } });
+    expect(applied.state.unverifiedSince).toBe(over.unverifiedSince ?? read.endedWall);
+    expect(applied.state.dueAt).toBe(over.dueAt ?? read.endedAt + TIMING.settleMs);
+  });
+
+  it('leaves the time at which its record’s own address has answered', () => {
+    const own = { ...read, isOfList: false };
+    const times = (of: typeof read) =>
+      decideApply('vendor', held.data, of, { state: state({ addressReadAt: 5 }), row: held }, TIMING).state
+        .addressReadAt;
+    expect(times(read)).toBe(5);
+    expect(times(own)).toBe(own.endedAt);
+  });
+
   it('that shows all that is held confirms it, more fields or not', () => {
     const whole = apply('vendor', { ...held.data, more: 1 }, {});
     expect(whole).toMatchObject({ outcome: 'updated', lacks: false, confirmed: true });

@@ -42,8 +42,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: READS,
-        find: 'if (change !== null && row !== null && (isOfDeleted || tooCloseToTell(state, read, timing))) {',
-        put: 'if (change !== null && row !== null && isOfDeleted) {',
+        find: '(asksAddress || tooCloseToTell(state, read, timing))) {',
+        put: 'asksAddress) {',
       },
     ],
   },
@@ -69,6 +69,18 @@ export const MUTANTS: readonly Mutant[] = [
         file: READS,
         find: 'if (dirty <= confirmed || dirtyAt === null',
         put: 'if (true || dirtyAt === null',
+      },
+    ],
+  },
+  {
+    name: 'list-behind-address',
+    tryFirst: 3_000_006,
+    without: 'a list that is behind takes back what a record’s own address has just shown',
+    edits: [
+      {
+        file: READS,
+        find: 'isOfDeleted || mayBeBehindAddress(state, read, timing)',
+        put: 'isOfDeleted',
       },
     ],
   },

@@ -57,8 +57,8 @@ export interface Message {
 
 export type Fault =
   | { fault: 'outage' | 'unauthorized' | 'forbidden' | 'rate_limited' | 'lost_path' }
-  /** Its lists and its records show what was as this began. */
-  | { fault: 'lagging'; kind: Kind }
+  /** Its list, and with `all` its records' own addresses too, shows what was as this began. */
+  | { fault: 'lagging'; kind: Kind; of: 'list' | 'all' }
   | { fault: 'truncated' | 'gappy' | 'malformed' | 'page_ignored' | 'total_wrong' | 'forgetful'; kind: Kind };
 
 export type Operation = { at: number } & (
@@ -227,7 +227,8 @@ function lagsOf(chance: Chance, spanMs: number, { settleMs }: Settings): Operati
     for (let at = 0; at < spanMs; ) {
       at += Math.floor(settleMs * chance.between('lag after', 1, 12));
       const forMs = settleMs * chance.between('lag', 2, LONGEST_LAG);
-      operations.push({ at, do: 'fault', fault: { fault: 'lagging', kind }, forMs });
+      const of = kind === 'vendor' && chance.happens('lag of the list alone', 0.5) ? 'list' : 'all';
+      operations.push({ at, do: 'fault', fault: { fault: 'lagging', kind, of }, forMs });
       at += forMs;
     }
     return operations;

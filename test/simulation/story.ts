@@ -244,7 +244,7 @@ export function createStory<Alive extends Life>(
         const { fault, forMs } = operation;
         weather.active.add(fault);
         if (fault.fault === 'lagging') {
-          weather.laggingSince.set(fault.kind, world.now());
+          weather.laggingSince.set(fault.kind, { at: world.now(), of: fault.of });
           invariants.lagging(fault.kind);
         }
         if (fault.fault === 'forgetful') invariants.forgetting(fault.kind, true, world.now());

@@ -25,8 +25,8 @@ const kindOf = (name: string) => name.slice(0, name.indexOf(' '));
 /** Which faults last at this moment. Shared by all lives of the mirror. */
 export interface Weather {
   active: Set<Fault>;
-  /** Kinds of which nothing newer is shown. */
-  laggingSince: Map<string, number>;
+  /** Kinds of which nothing newer than `at` is shown by their lists, or by all their addresses. */
+  laggingSince: Map<string, { at: number; of: 'list' | 'all' }>;
   /** False: every request succeeds, and shows what is true now. */
   rough: boolean;
 }
@@ -68,7 +68,9 @@ export function createUpstreamClient(options: {
       await clock.sleep(servedAfter, call.signal);
       const agedMs = ageOf(name);
       const fresh = world.now() - agedMs - stalenessOf(name);
-      const shownAt = Math.min(fresh, weather.laggingSince.get(kindOf(name)) ?? fresh);
+      const lag = weather.laggingSince.get(kindOf(name));
+      const isLagging = lag !== undefined && (lag.of === 'all' || / page \d+$/.test(name));
+      const shownAt = isLagging ? Math.min(fresh, lag.at) : fresh;
       try {
         result = answer(shownAt);
       } catch (error) {

@@ -263,8 +263,10 @@ function noteRead(
 ): void {
   if (ids.length === 0) return;
   const rows = TABLE_OF[kind];
+  const endedAt = Math.round(read.endedAt);
+  const ofAddress = read.isOfList === true ? sql.raw('') : sql`address_read_at = ${endedAt},`;
   unit.send(
-    sql`UPDATE record_state SET read_number = ${read.number}, read_ended_at = ${Math.round(read.endedAt)}, error = NULL,
+    sql`UPDATE record_state SET read_number = ${read.number}, read_ended_at = ${endedAt}, ${ofAddress} error = NULL,
         sync_run_id = CASE WHEN sync_run_id > ${syncRunId} THEN sync_run_id ELSE coalesce(CAST(${syncRunId} AS bigint), sync_run_id) END
       WHERE kind = ${kind} AND ${unit.dialect.isAmong(states.id, ids)}`,
   );

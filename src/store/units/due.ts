@@ -151,6 +151,7 @@ async function isServed(unit: Unit, now: Now): Promise<boolean> {
 async function clampToClock(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
   const { dirtyAt, firstDirtyAt, missingSince } = states;
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at > ${steady}`));
+  await unit.change(update(states, { addressReadAt: steady }, sql`address_read_at > ${steady}`));
   await unit.change(
     update(states, { earlyAt: null, movedAt: null }, sql`early_at > ${steady} OR moved_at > ${steady}`),
   );
@@ -169,7 +170,8 @@ async function clampToClock(unit: Unit, { steady }: Now, { settleMs }: DirtyTimi
 /** After a longer pause, or on another server, the clock may have been set: all that waits begins to wait now. */
 async function restartClocks(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
   // Not only those ahead of the clock: if it was set forward, the last read looks older than it is.
-  await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at IS NOT NULL`));
+  const ended = { readEndedAt: steady, addressReadAt: null };
+  await unit.change(update(states, ended, sql`read_ended_at IS NOT NULL`));
   // What events have shown, and no read covers, counts as shown now.
   for (const table of Object.values(TABLE_OF)) {
     const shown = unit.dialect.withEach(table.shown, 'at', steady);

@@ -121,7 +121,7 @@ export async function nameEvents(
 /** The fields of a state that are columns of `record_state`. The others are in the record's row. */
 // biome-ignore format: names side by side
 export const STATE_FIELDS = [
-  'dirty', 'dirtyAt', 'firstDirtyAt', 'unverifiedSince', 'provisionalCreated', 'readNumber', 'readEndedAt', 'returned',
+  'dirty', 'dirtyAt', 'firstDirtyAt', 'unverifiedSince', 'provisionalCreated', 'readNumber', 'readEndedAt', 'addressReadAt', 'returned',
   'missingSince', 'missingNumber', 'proven', 'deleteEvent', 'confirmed', 'movedAt', 'earlyAt', 'refusals', 'attempts', 'dueAt',
 ] as const satisfies (keyof RecordState)[];
 
@@ -208,6 +208,7 @@ function stateFrom(stored: StoredRow): RecordState {
     shown: shown === null ? null : (fromJson(shown) as RecordState['shown']),
     readNumber: stored.readNumber,
     readEndedAt: stored.readEndedAt,
+    addressReadAt: stored.addressReadAt,
     returned: Boolean(stored.returned),
     missingSince: stored.missingSince,
     missingNumber: stored.missingNumber,
