@@ -1,4 +1,4 @@
-import type { UpstreamError } from '../compliance/errors.ts';
+import type { UpstreamError, UpstreamErrorKind } from '../compliance/errors.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
@@ -35,9 +35,9 @@ export function createAccess({
   const witnesses = new Map<Kind, Witness[]>();
   const problemOf = (kind: Kind) => ({ reason: 'credentials_rejected', kind, recordId: null }) as const;
 
-  /** `outcome`: what the API said, or that no request could be sent (`unusable`). */
-  async function audit(kind: Kind, outcome: string): Promise<void> {
-    const actor = outcome === 'unusable' ? 'service' : 'upstream';
+  /** `outcome`: what the API said, or that no request could be sent. */
+  async function audit(kind: Kind, outcome: UpstreamErrorKind | 'accepted'): Promise<void> {
+    const actor = outcome === 'no_credentials' ? 'service' : 'upstream';
     await store.audit({ actor, action: 'credentials', outcome, target: kind }, now());
   }
 
@@ -46,11 +46,10 @@ export function createAccess({
     standing.set(kind, 'rejected');
     const times = (rejections.get(kind) ?? 0) + 1;
     rejections.set(kind, times);
-    if (times === 2 && error.kind === 'unauthorized')
+    if (times === 2 && error.kind !== 'forbidden')
       onUnauthorized?.([...standing].flatMap(([other, its]) => (its === 'accepted' ? [other] : [])));
     await store.openProblem(problemOf(kind), describeError(error), now());
-    if (before !== 'rejected' && !(before instanceof Set))
-      await audit(kind, String(error.status ?? 'unusable'));
+    if (before !== 'rejected' && !(before instanceof Set)) await audit(kind, error.kind);
   }
 
   return {
@@ -80,7 +79,7 @@ export function createAccess({
       const before = standing.get(kind) ?? 'rejected';
       if (before === 'rejected') return false;
       standing.set(kind, (before === 'accepted' ? new Set<string>() : before).add(id));
-      if (news !== null) await audit(kind, String(news.status));
+      if (news !== null) await audit(kind, news.kind);
       return true;
     },
 

@@ -1,14 +1,6 @@
 import type { Lane } from '../compliance/budget.ts';
 import { COLLECTIONS, type RecordAnswer, recordPath } from '../compliance/client.ts';
-import {
-  isNotTaken,
-  isOwnFailure,
-  isRefusal,
-  isUnreadable,
-  isWebPage,
-  UpstreamError,
-  unreadableText,
-} from '../compliance/errors.ts';
+import { isRefusal, isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { momentOf } from '../platform/clock.ts';
 import { MirrorError } from '../platform/errors.ts';
@@ -19,14 +11,14 @@ import type { Context } from './context.ts';
 const MADE_UP_ID = 'compliance-mirror-asks-whether-it-may-read';
 
 /** The service rejects the form of the made-up id, because its ids are numbers or UUIDs. So our credentials were accepted. */
-const refusesTheId = (error: UpstreamError) => isNotTaken(error) && !isWebPage(error);
+const refusesTheId = ({ kind, isPage }: UpstreamError) => kind === 'not_taken' && !isPage;
 
 /**
  * The service tells the made-up id from the id of a record, in its own way: some hide what they do not have behind a 403, and some
  * fail at an id that has not their form.
  */
 const isAboutMadeUpId = (error: UpstreamError) =>
-  isUnreadable(error) || error.kind === 'forbidden' || isOwnFailure(error);
+  isUnreadable(error) || error.kind === 'forbidden' || error.kind === 'server';
 
 /** Asks for an id that nobody has made: what the service answers to it shows what its other answers mean. */
 export function createMadeUpId({

@@ -90,8 +90,9 @@ const isWorthATry = (error: unknown, address: string | null): error is UpstreamE
 /** For so long a number of the counter is taken for the present one. Far less than any read delay. */
 const RECENT_MS = 50;
 
-const isGarbled = ({ kind, cause }: UpstreamError) =>
-  kind !== 'unexpected_status' && !(cause instanceof OtherRecordAnswered);
+/** Another record, or a status that rejects the id. */
+const isAboutId = ({ kind, cause }: UpstreamError) =>
+  kind === 'not_taken' || kind === 'unexpected_status' || cause instanceof OtherRecordAnswered;
 
 export type Upstream = ReturnType<typeof createUpstream>;
 
@@ -308,8 +309,7 @@ export function createUpstream(
     health.ok = false;
     health.consecutiveFailures += 1;
     if (isRefusal(error)) {
-      // Without a status nothing was sent.
-      if (error.status !== null) noteAnswer();
+      if (error.kind !== 'no_credentials') noteAnswer();
       return await access.noteRejected(kind, error);
     }
     noteSilence(sent);
@@ -403,8 +403,7 @@ export function createUpstream(
       try {
         return (await recordAt(kind, id, lane, { isAnswer: isUnreadable })).answer.outcome === 'found';
       } catch (error) {
-        // Another record, or a status that rejects the id.
-        if (error instanceof UpstreamError && isUnreadable(error) && !isGarbled(error)) return false;
+        if (error instanceof UpstreamError && isAboutId(error)) return false;
         throw error;
       }
     },

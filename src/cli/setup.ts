@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
-import { isNotTaken, UpstreamError } from '../compliance/errors.ts';
+import { isRefusal, UpstreamError } from '../compliance/errors.ts';
 import { firstPageOf } from '../compliance/paging.ts';
 import { isReceiverPath, messageIn, RECEIVER_PATH } from '../compliance/registration.ts';
 import { isWell } from '../ops/verdict.ts';
@@ -182,7 +182,7 @@ async function reachApi(talk: Talk): Promise<void> {
       return await readFirstPages(talk);
     } catch (error) {
       const isAnswered = error instanceof UpstreamError;
-      const isRefused = isAnswered && (error.kind === 'unauthorized' || error.kind === 'forbidden');
+      const isRefused = isAnswered && isRefusal(error);
       const auth = draft.held('COMPLIANCE_AUTH');
       if (isRefused && auth === 'oauth' && !isSignedIn) {
         // First the key is saved: what is encrypted with it outlives this process.
@@ -253,7 +253,7 @@ async function readFirstPages(talk: Talk): Promise<void> {
     asker.say('Risk assessments cannot be listed: each one comes in with its first event.');
   } catch (error) {
     // Neither the address nor the credentials are wrong. What else is, the full sync says.
-    if (!(error instanceof UpstreamError && isNotTaken(error))) throw error;
+    if (!(error instanceof UpstreamError && error.kind === 'not_taken')) throw error;
     asker.say(error.message, 'bad');
   } finally {
     await store?.close();

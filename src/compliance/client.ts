@@ -2,8 +2,8 @@ import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import type { Budget, Lane } from './budget.ts';
 import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
-import { isNotTaken, UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
-import { clockSkewMs, type Expectation, judge } from './gate.ts';
+import { UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
+import { clockSkewMs, type Expectation, isWebPage, judge } from './gate.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
 import { firstPageOf } from './paging.ts';
 import {
@@ -15,12 +15,7 @@ import {
   recordIdIn,
   recordIdOf,
 } from './pointers.ts';
-import {
-  messageIn,
-  type RegistrationAnswer,
-  type RegistrationRequest,
-  registrationIn,
-} from './registration.ts';
+import { type RegistrationAnswer, type RegistrationRequest, registrationIn } from './registration.ts';
 import { ExchangeFailure, exchange, urlFor } from './transport.ts';
 
 /**
@@ -110,13 +105,8 @@ const ROWS_ALWAYS_TAKEN = 1_000;
 
 const isOk = (status: number) => status === 200;
 const isAny2xx = (status: number) => status >= 200 && status < 300;
-const isPage = (headers: Headers) => /^\s*text\/html\b/i.test(headers.get('content-type') ?? '');
 
 export type ComplianceClient = ReturnType<typeof createClient>;
-
-/** Whatever its status, the service says that the size of a page is why. */
-const namesPageSize = ({ kind, excerpt }: UpstreamError): boolean =>
-  kind !== 'malformed' && /per.?page|page.?size/i.test(messageIn(excerpt ?? '') ?? '');
 
 /**
  * The API. Each call is one request, or two when a GET got a 401 and the credentials could be renewed, or a UUID was not found. Every failure is thrown
@@ -142,7 +132,7 @@ export function createClient(options: ClientOptions) {
         return answer;
       } catch (error) {
         refusal ??= error;
-        const isRefused = error instanceof UpstreamError && (isNotTaken(error) || namesPageSize(error));
+        const isRefused = error instanceof UpstreamError && error.kind === 'not_taken';
         if (!mayHalve || areAllRefused || !isRefused) throw refusal;
       }
     }
@@ -197,7 +187,7 @@ export function createClient(options: ClientOptions) {
           isRecord: (body) => idOf(kind)(body) !== null,
           missing: {
             at: [404, 410],
-            read: ({ headers }) => ({ outcome: 'missing', isPage: isPage(headers) }),
+            read: (reply) => ({ outcome: 'missing', isPage: isWebPage(reply) }),
           },
         });
         return { ...value, ...timing };
@@ -270,13 +260,13 @@ function createSender(options: ClientOptions) {
     });
     const ended = momentOf(clock);
 
-    const verdict = judge(request, reply, { auth: settings.auth, authorization, wallMs: ended.wall });
+    const verdict = judge(request, reply, { authorization, wallMs: ended.wall });
     const pauseMs = verdict instanceof UpstreamError ? verdict.retryAfterMs : null;
     if (pauseMs !== null) budget.pauseUntil(ended.steady + pauseMs);
     options.observe?.({
       method,
       route: routeOf(path),
-      status: reply.status,
+      status: reply instanceof ExchangeFailure ? null : reply.status,
       durationMs: ended.steady - began.steady,
       error: verdict instanceof UpstreamError ? verdict.kind : null,
       dateHeaderSkewMs: reply instanceof ExchangeFailure ? null : clockSkewMs(reply.headers, ended.wall),
@@ -290,8 +280,9 @@ function createSender(options: ClientOptions) {
       // A POST is never sent twice.
       if (isRenewed && method === 'GET') return await send(request, true);
     }
-    // A cancelled read changed nothing, so its caller gets the reason of its own abort.
-    throw verdict.kind === 'cancelled' && !verdict.outcomeUnknown ? signal.reason : verdict;
+    // A read that was given up changed nothing, so its caller gets the reason of its own abort.
+    if (method === 'GET') signal.throwIfAborted();
+    throw verdict;
   };
 }
 

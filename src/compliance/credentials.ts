@@ -67,7 +67,7 @@ export function apiKeyCredentials(apiKey: (again?: 'again') => string): Credenti
 // ─── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
 interface TokenSource {
-  /** The tokens there are; null: none. Throws UpstreamError `unauthorized` if only a person can help. */
+  /** The tokens there are; null: none. Throws UpstreamError `no_credentials` if only a person can help. */
   current: () => Promise<Tokens | null>;
   /** Others in place of those that are at their end, or whose access token was `rejected`. */
   renew: (rejected: string | null, signal: AbortSignal) => Promise<Tokens>;
@@ -178,7 +178,7 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
 
   async function stored(): Promise<StoredTokens> {
     const row = await store.readTokens(GRANT);
-    if (row === null) throw unauthorized(`nobody has signed in to the compliance service yet: ${SIGN_IN}`);
+    if (row === null) throw noCredentials(`nobody has signed in to the compliance service yet: ${SIGN_IN}`);
     return row;
   }
 
@@ -251,10 +251,10 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
 }
 
 const consentNeeded = (reason: string): UpstreamError =>
-  unauthorized(`consent to the compliance service is needed again (${reason}): ${SIGN_IN}`);
+  noCredentials(`consent to the compliance service is needed again (${reason}): ${SIGN_IN}`);
 
-function unauthorized(message: string, because: { remedy?: string; cause?: unknown } = {}): UpstreamError {
-  return new UpstreamError('unauthorized', message, {
+function noCredentials(message: string, because: { remedy?: string; cause?: unknown } = {}): UpstreamError {
+  return new UpstreamError('no_credentials', message, {
     remedy:
       'Sign in with `compliance-mirror login`: the running service uses it with its next request, and nothing is deleted meanwhile.',
     ...because,
@@ -267,7 +267,7 @@ function opening<T>(work: () => T): T {
     return work();
   } catch (error) {
     if (!(error instanceof MirrorError)) throw error;
-    throw unauthorized(`${error.message}: correct CREDENTIALS_KEY, or ${SIGN_IN}`, {
+    throw noCredentials(`${error.message}: correct CREDENTIALS_KEY, or ${SIGN_IN}`, {
       remedy:
         'Set CREDENTIALS_KEY to the key the tokens were stored with, or sign in again; nothing is deleted meanwhile.',
       cause: error,

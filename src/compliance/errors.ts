@@ -2,39 +2,43 @@ import { MirrorError } from '../platform/errors.ts';
 
 /**
  * Why a request brought no usable answer.
- * `failed`, `partial`: a success by its status that says itself that it is none, or shows only a part of what was asked for.
+ * `no_credentials`: none that can be used, so nothing was sent. `unauthorized`, `forbidden`: the service refuses them.
+ * `unreachable`: no whole answer in time, or one of whatever stands in between. `server`: the service itself fails.
  * `no_json`: a page, or a redirect to one. The API is not there, whatever was asked for.
+ * `failed`, `partial`: a success by its status that says itself that it is none, or shows only a part of what was asked for.
  * `malformed`: the answer may not be the one asked for (no usable envelope, another id, too large).
+ * `not_taken`: the service does not take what was asked for: a parameter, or the form of an id.
  * `unexpected_status`: a status without a meaning here, such as a 404 for a list.
- * `cancelled`: only for a POST that we gave up after it was sent.
  */
 export type UpstreamErrorKind =
+  | 'no_credentials'
   | 'unauthorized'
   | 'forbidden'
   | 'rate_limited'
+  | 'unreachable'
   | 'server'
+  | 'no_json'
   | 'failed'
   | 'partial'
-  | 'no_json'
-  | 'timeout'
-  | 'network'
   | 'malformed'
-  | 'unexpected_status'
-  | 'cancelled';
+  | 'not_taken'
+  | 'unexpected_status';
 
 // biome-ignore format: names side by side
 const RETRYABLE: ReadonlySet<UpstreamErrorKind> = new Set([
-  'rate_limited', 'server', 'partial', 'no_json', 'timeout', 'network',
+  'rate_limited', 'unreachable', 'server', 'no_json', 'partial',
 ]);
 // biome-ignore format: names side by side
+const REFUSALS: ReadonlySet<UpstreamErrorKind> = new Set(['no_credentials', 'unauthorized', 'forbidden']);
+// biome-ignore format: names side by side
 const UNREADABLE: ReadonlySet<UpstreamErrorKind> = new Set([
-  'failed', 'partial', 'no_json', 'malformed', 'unexpected_status',
+  'no_json', 'failed', 'partial', 'malformed', 'not_taken', 'unexpected_status',
 ]);
 
 export interface UpstreamErrorDetails {
-  status?: number | null;
   retryAfterMs?: number | null;
   excerpt?: string | null;
+  isPage?: boolean;
   outcomeUnknown?: boolean;
   remedy?: string;
   cause?: unknown;
@@ -43,26 +47,26 @@ export interface UpstreamErrorDetails {
 /** A request to the compliance service that brought no usable answer. */
 export class UpstreamError extends MirrorError {
   readonly kind: UpstreamErrorKind;
-  /** Null: no answer arrived. */
-  readonly status: number | null;
   /** How long the service asks us to wait, at most `MAX_RETRY_AFTER_MS`; null: it named no time. */
   readonly retryAfterMs: number | null;
   /** The start of the answer's body, without our credentials. */
   readonly excerpt: string | null;
+  /** The answer is a web page, which may come from a proxy. */
+  readonly isPage: boolean;
   /** A POST that may have taken effect. Never send it again without looking. */
   readonly outcomeUnknown: boolean;
 
   constructor(kind: UpstreamErrorKind, message: string, details: UpstreamErrorDetails = {}) {
-    const { status = null, retryAfterMs = null, excerpt = null, outcomeUnknown = false } = details;
+    const { retryAfterMs = null, excerpt = null, isPage = false, outcomeUnknown = false } = details;
     super(`upstream_${kind}`, message, {
       retryable: RETRYABLE.has(kind) && !outcomeUnknown,
       remedy: details.remedy,
       cause: details.cause,
     });
     this.kind = kind;
-    this.status = status;
     this.retryAfterMs = retryAfterMs;
     this.excerpt = excerpt;
+    this.isPage = isPage;
     this.outcomeUnknown = outcomeUnknown;
   }
 }
@@ -76,20 +80,10 @@ export class UnaddressableError extends MirrorError {
   }
 }
 
-/** The service does not accept our credentials, or they may not do this. */
-export const isRefusal = ({ kind }: UpstreamError): boolean =>
-  kind === 'unauthorized' || kind === 'forbidden';
+/** We have no credentials that the service accepts, or they may not do this. */
+export const isRefusal = ({ kind }: UpstreamError): boolean => REFUSALS.has(kind);
 
-/** The service does not take what was asked for: a parameter, or the form of an id. */
-export const isNotTaken = ({ status }: UpstreamError): boolean => [400, 413, 422].includes(status ?? 0);
-
-/** The service fails by itself at what was asked for. Any other 5xx may come from a proxy. */
-export const isOwnFailure = ({ status }: UpstreamError): boolean => status === 500;
-
-/** A web page, which may come from a proxy. */
-export const isWebPage = ({ excerpt }: UpstreamError): boolean => /^\s*</.test(excerpt ?? '');
-
-/** The service answered, without a refusal and without a status of its own failure, but we cannot use the answer. */
+/** The service answered, without a refusal and without a failure of its own, but we cannot use the answer. */
 export const isUnreadable = ({ kind }: UpstreamError): boolean => UNREADABLE.has(kind);
 
 /** How much of an unusable answer is shown to people. */

@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer';
-import type { ComplianceSettings } from '../platform/config.ts';
 import {
   ERROR_NAMES,
   hasContent,
@@ -46,9 +45,8 @@ interface Value<T> {
 
 /** What was sent, as far as its answer is judged by it. */
 interface Request {
-  auth: ComplianceSettings['auth'];
-  /** The header. It is removed from an answer that echoes it. Null: none was sent. */
-  authorization: string | null;
+  /** The header. It is removed from an answer that echoes it. */
+  authorization: string;
   /** When the answer had been read. */
   wallMs: number;
 }
@@ -60,40 +58,40 @@ export function judge<T>(
   sent: Request,
 ): Value<T> | UpstreamError {
   if (reply instanceof ExchangeFailure) {
-    const { kind, message, maybeSent, status, cause } = reply;
-    return failure(kind, message, maybeSent, { status, cause });
+    const { kind, message, maybeSent, cause } = reply;
+    return failure(kind, message, maybeSent, { cause });
   }
   const { status, headers } = reply;
   const agedMs = ageIn(headers);
   if (expected.missing?.at.includes(status)) return { value: expected.missing.read(reply), agedMs };
   const shown = excerptOf(reply.body, sent.authorization);
-  const reason = () => messageIn(shown ?? '', expected.body ?? '');
-  const isRejection = status >= 400 && status < 500;
+  const said = (text: string | null) => messageIn(text ?? '', expected.body ?? '');
+  const isPage = isWebPage(reply);
   if (!expected.isSuccess(status)) {
-    const excerpt = expected.isSecret ? (isRejection ? reason() : null) : shown;
-    const details = { status, excerpt, retryAfterMs: waitIn(reply, sent.wallMs) };
+    const retryAfterMs = waitIn(reply, sent.wallMs);
+    const reason = said(shown);
+    const kind = isAboutPageSize(reason) ? 'not_taken' : kindOf(reply, retryAfterMs);
     // Only a 4xx is certain to have done nothing.
-    return failure(kindOf(reply, details.retryAfterMs), `answered ${status}`, !isRejection, details);
+    const isRejection = status >= 400 && status < 500;
+    const excerpt = expected.isSecret ? (isRejection ? reason : null) : shown;
+    return failure(kind, `answered ${status}`, !isRejection, { excerpt, isPage, retryAfterMs });
   }
-  const details = { status, excerpt: expected.isSecret ? null : shown };
+  const details = { excerpt: expected.isSecret ? null : shown, isPage };
   const json = jsonIn(reply.body);
   if (json === NO_JSON && !expected.asText) {
     // The parser's own message quotes the document, which may hold a registration's secret.
     return failure('no_json', 'the answer is not JSON', true, details);
   }
-  const said = reportIn(json, expected.isRecord);
+  const report = reportIn(json, expected.isRecord);
   // What a POST has made in spite of a warning is made.
-  if (said !== null && !(said.kind === 'partial' && expected.method === 'POST')) {
-    const message = messageIn(JSON.stringify(said.fields), expected.body ?? '');
-    const what = said.kind === 'partial' ? 'is only a part' : 'is a failure';
-    const text = `says itself that it ${what} (${said.field})${message === null ? '' : `: ${message}`}`;
-    const excerpt = expected.isSecret ? message : shown;
+  if (report !== null && !(report.kind === 'partial' && expected.method === 'POST')) {
+    const message = said(JSON.stringify(report.fields));
+    const what = report.kind === 'partial' ? 'is only a part' : 'is a failure';
+    const text = `says itself that it ${what} (${report.field})${message === null ? '' : `: ${message}`}`;
+    const kind = report.kind === 'failed' && isAboutPageSize(message) ? 'not_taken' : report.kind;
     const retryAfterMs = parseRetryAfter(headers.get('retry-after'), dateOf(headers, sent.wallMs));
-    return failure(said.kind, `answered ${status}, and the answer ${text}`, false, {
-      status,
-      excerpt,
-      retryAfterMs,
-    });
+    const excerpt = expected.isSecret ? message : shown;
+    return failure(kind, `answered ${status}, and the answer ${text}`, false, { excerpt, retryAfterMs });
   }
   try {
     return { value: expected.read(expected.asText ? textOf(reply.body) : json, headers), agedMs };
@@ -111,9 +109,8 @@ export function judge<T>(
     const { method, path, isSecret } = expected;
     const outcomeUnknown = mayHaveWorked && method === 'POST';
     const warning = outcomeUnknown ? '; whether it took effect is unknown, so it was not sent again' : '';
-    const ofSecret = more.excerpt ? REMEDY_OF_REASON : REMEDY_OF_HIDDEN_ANSWER;
-    const isHidden = isSecret && ['unexpected_status', 'failed'].includes(kind) && !outcomeUnknown;
-    const remedy = isHidden ? ofSecret : remedyFor(outcomeUnknown ? 'cancelled' : kind, sent.auth);
+    const hidden = isSecret && !more.excerpt ? HIDDEN : '';
+    const remedy = outcomeUnknown ? REMEDY_OF_UNKNOWN : REMEDIES[kind] + hidden;
     return new UpstreamError(kind, `${method} ${path}: ${what}${warning}`, {
       ...more,
       outcomeUnknown,
@@ -127,10 +124,18 @@ export function kindOf({ status }: Answer, waitMs: number | null): UpstreamError
   // To a plain GET only something in between answers so.
   if (status === 304) return 'no_json';
   if (status === 401) return 'unauthorized';
-  if (status === 429) return 'rate_limited';
-  if (status === 403) return waitMs === null ? 'forbidden' : 'rate_limited';
-  return status >= 500 ? 'server' : 'unexpected_status';
+  if (status === 429 || (status === 403 && waitMs !== null)) return 'rate_limited';
+  if (status === 403) return 'forbidden';
+  // Any other of these may come from a proxy.
+  if (status >= 500) return status === 500 ? 'server' : 'unreachable';
+  return [400, 413, 422].includes(status) ? 'not_taken' : 'unexpected_status';
 }
+
+/** Whatever its status, the service says that the size of a page is why. */
+const isAboutPageSize = (message: string | null): boolean => /per.?page|page.?size/i.test(message ?? '');
+
+export const isWebPage = ({ headers, body }: Answer): boolean =>
+  /^\s*text\/html\b/i.test(headers.get('content-type') ?? '') || /^\s*</.test(startOf(body));
 
 // ─── a 2xx that reports failure ─────────────────────────────────────────────────────────────────────────────
 
@@ -313,16 +318,18 @@ function textOf(body: Uint8Array): string {
   return Buffer.from(body).toString(isUtf8(body) ? 'utf8' : 'latin1');
 }
 
+const startOf = (body: Uint8Array, bytes = EXCERPT_BYTES): string =>
+  new TextDecoder().decode(body.subarray(0, bytes));
+
 /** The start of a body, for people. Credentials of `authorization` that the answer echoes are removed. */
-function excerptOf(body: Uint8Array, authorization: string | null): string | null {
+function excerptOf(body: Uint8Array, authorization: string): string | null {
   if (body.length === 0) return null;
-  if (authorization === null) return new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES));
   const token = authorization.slice(authorization.indexOf(' ') + 1);
   // As it was sent, as some libraries write it in JSON, and as in a URL.
   const spellings = [...new Set([token, token.replaceAll('/', '\\/'), encodeURIComponent(token)])];
   const longest = Math.max(...spellings.map((spelling) => spelling.length));
   // Replaced before the cut, which could leave a part of a spelling.
-  let text = new TextDecoder().decode(body.subarray(0, EXCERPT_BYTES + longest));
+  let text = startOf(body, EXCERPT_BYTES + longest);
   for (const spelling of spellings) {
     text = text.replaceAll(spelling, '[credentials]');
     // Replacing shortens the text, so a spelling that was cut by the limit above may move into the part that is shown.
@@ -341,32 +348,23 @@ function withoutBeginning(text: string, secret: string): string {
 
 // ─── what to do ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const REMEDY_OF_HIDDEN_ANSWER =
-  'Check what was asked for, and COMPLIANCE_BASE_URL. The answer is not shown: it may hold a signing secret.';
+const HIDDEN = ' The answer is not shown: it may hold a signing secret.';
+const REMEDY_OF_UNKNOWN = 'Look in the service whether the request took effect before you repeat it.';
 
-const REMEDY_OF_REASON = 'Change what was asked for as the reason says, or check COMPLIANCE_BASE_URL.';
-
-const REMEDIES: Readonly<Record<Exclude<UpstreamErrorKind, 'unauthorized'>, string>> = {
-  forbidden: 'The credentials are known but may not do this: check their permissions and COMPLIANCE_SCOPES.',
+const REMEDIES: Readonly<Record<UpstreamErrorKind, string>> = {
+  no_credentials: 'Sign in with `compliance-mirror login`, or check COMPLIANCE_CLIENT_*.',
+  unauthorized:
+    'The service refuses our credentials: check COMPLIANCE_API_KEY or COMPLIANCE_CLIENT_*, and whether they were revoked. With OAuth, sign in again.',
+  forbidden:
+    'The credentials are known but may not do this: check their permissions and COMPLIANCE_SCOPES. With OAuth, what writes needs `compliance-mirror login --write`.',
   rate_limited: 'The service wants fewer requests: lower COMPLIANCE_REQUESTS_PER_MINUTE.',
+  unreachable: 'Check COMPLIANCE_BASE_URL, name resolution, certificates and the way to the service.',
   server: 'The service itself fails; nothing to do here unless it lasts.',
-  failed: 'Do as the service’s message says: often the credentials lack a permission or a scope.',
-  partial: 'The service itself could not show everything; it is asked again.',
   no_json:
     'Check that COMPLIANCE_BASE_URL is the API itself, and what stands in between: a proxy, a sign-in.',
-  timeout: 'The service is slow or unreachable.',
-  network: 'Check COMPLIANCE_BASE_URL, name resolution, certificates and the way to the service.',
+  failed: 'Do as the service’s message says: often the credentials lack a permission or a scope.',
+  partial: 'The service itself could not show everything; it is asked again.',
   malformed: 'Check that COMPLIANCE_BASE_URL is the API itself and that ID_POINTERS_* fit its records.',
+  not_taken: 'The service does not take what was asked for: change it as its message says.',
   unexpected_status: 'Check COMPLIANCE_BASE_URL, and the request if it was your own.',
-  cancelled: 'Look in the service whether the request took effect before you repeat it.',
 };
-
-function remedyFor(kind: UpstreamErrorKind, auth: ComplianceSettings['auth']): string {
-  if (kind !== 'unauthorized')
-    return kind === 'forbidden' && auth === 'oauth'
-      ? `${REMEDIES[kind]} What writes needs \`compliance-mirror login --write\`.`
-      : REMEDIES[kind];
-  return auth === 'api_key'
-    ? 'The service refuses the API key: check COMPLIANCE_API_KEY and whether the key was revoked.'
-    : 'The service refuses our token: check the COMPLIANCE_CLIENT_* settings, or sign in again.';
-}

@@ -104,8 +104,8 @@ export class GrantRefused extends UpstreamError {
   /** RFC 6749, section 5.2: `invalid_grant`, `invalid_client`, …; `http_<status>` where the answer names none. */
   readonly reason: string;
 
-  constructor(reason: string, status: number, remedy: string) {
-    super('unauthorized', `the authorization server refuses: ${reason}`, { status, remedy });
+  constructor(reason: string, remedy: string) {
+    super('no_credentials', `the authorization server refuses: ${reason}`, { remedy });
     this.reason = reason;
   }
 }
@@ -145,13 +145,13 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
     try {
       const request = { method: 'POST', body: JSON.stringify(fields) };
       const reply = await exchange(addressOf('/oauth/token'), request, settings.timeoutMs, own.signal);
-      if (reply instanceof ExchangeFailure && reply.kind === 'cancelled') throw signal.reason;
+      if (reply instanceof ExchangeFailure && own.signal.aborted) throw signal.reason;
       const tokens = tokensIn(answerOf(reply, clock.wall()), { ...context, nowWall: clock.wall() });
       isRefused = false;
       return tokens;
     } catch (error) {
       isRefused = error instanceof GrantRefused;
-      throw error instanceof MalformedAnswer ? failed('malformed', error.message, {}) : error;
+      throw error instanceof MalformedAnswer ? failed('malformed', error.message) : error;
     } finally {
       clearTimeout(grace);
       signal.removeEventListener('abort', leave);
@@ -216,25 +216,20 @@ export function createTokenEndpoint(options: { settings: ComplianceSettings; clo
 
 /** The JSON of a 2xx. Throws every other reply, without its text, because that may echo our secrets. */
 function answerOf(reply: Answer | ExchangeFailure, wallMs: number): unknown {
-  if (reply instanceof ExchangeFailure) {
-    const details = { status: reply.status, cause: reply.cause };
-    throw failed(reply.kind === 'cancelled' ? 'network' : reply.kind, reply.message, details);
-  }
+  if (reply instanceof ExchangeFailure) throw failed(reply.kind, reply.message, { cause: reply.cause });
   const { status } = reply;
   const answer = jsonIn(reply.body);
   const isSuccess = status >= 200 && status < 300;
   if (isSuccess && reportIn(answer, undefined) === null) return answer;
   const retryAfterMs = waitIn(reply, wallMs);
   const kind = kindOf(reply, retryAfterMs);
-  if (kind === 'rate_limited' || kind === 'server')
-    throw failed(kind, `answered ${status}`, { status, retryAfterMs });
+  if (kind === 'rate_limited' || status >= 500) throw failed(kind, `answered ${status}`, { retryAfterMs });
   const code = codeIn(answer);
-  if (code !== null && PASSING_CODES.includes(code))
-    throw failed('server', `answered ${status}: ${code}`, { status });
+  if (code !== null && PASSING_CODES.includes(code)) throw failed('server', `answered ${status}: ${code}`);
   let remedy = code !== null && isAboutGrant(code) ? GRANT_REMEDY : CLIENT_REMEDY;
   // An authorization server would not answer this at its own address.
   if (code === null && (status === 404 || status === 405)) remedy = ADDRESS_REMEDY;
-  throw new GrantRefused(code ?? `http_${status}`, status, remedy);
+  throw new GrantRefused(code ?? `http_${status}`, remedy);
 }
 
 /** Codes of RFC 6749 that are about the client or the request, and not about the grant. */
@@ -254,7 +249,7 @@ function codeIn(answer: unknown): string | null {
   return typeof error === 'string' && /^[a-z_]{1,40}$/i.test(error) ? error : null;
 }
 
-function failed(kind: UpstreamErrorKind, what: string, details: UpstreamErrorDetails): UpstreamError {
+function failed(kind: UpstreamErrorKind, what: string, details: UpstreamErrorDetails = {}): UpstreamError {
   return new UpstreamError(kind, `the authorization server: ${what}`, {
     ...details,
     remedy: 'Check COMPLIANCE_AUTH_URL and the way to it; it is asked again with the next request.',

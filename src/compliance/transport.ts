@@ -46,20 +46,14 @@ export function urlFor(baseUrl: URL, path: string): URL {
 
 /** An HTTP exchange without a complete answer. Thrown only within this file; `exchange` returns it. */
 export class ExchangeFailure extends Error {
-  readonly kind: 'timeout' | 'network' | 'malformed' | 'no_json' | 'cancelled';
-  readonly status: number | null;
+  readonly kind: 'unreachable' | 'malformed' | 'no_json';
   /** False only when it is certain that no byte of the request left us. */
   readonly maybeSent: boolean;
 
-  constructor(
-    kind: ExchangeFailure['kind'],
-    message: string,
-    details: { status?: number | null; maybeSent?: boolean; cause?: unknown } = {},
-  ) {
-    super(message, { cause: details.cause });
+  constructor(kind: ExchangeFailure['kind'], message: string, maybeSent = true, cause?: unknown) {
+    super(message, { cause });
     this.kind = kind;
-    this.status = details.status ?? null;
-    this.maybeSent = details.maybeSent ?? true;
+    this.maybeSent = maybeSent;
   }
 }
 
@@ -73,16 +67,7 @@ export async function exchange(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Answer | ExchangeFailure> {
-  // Not AbortSignal.any, because the listener on the caller's long-lived signal must be removed again.
-  const own = new AbortController();
-  let isLate = false;
-  const timer = setTimeout(() => {
-    isLate = true;
-    own.abort();
-  }, timeoutMs);
-  const cancel = () => own.abort();
-  signal.addEventListener('abort', cancel, { once: true });
-  let status: number | null = null;
+  const late = AbortSignal.timeout(timeoutMs);
   try {
     const headers = {
       accept: 'application/json',
@@ -97,24 +82,15 @@ export async function exchange(
       redirect: 'error',
       // A repair must not read from a cache.
       cache: 'no-store',
-      signal: own.signal,
+      signal: AbortSignal.any([signal, late]),
     });
-    status = response.status;
-    checkEncoding(response);
-    const body = response.ok
-      ? await readBody(response, MAX_RESPONSE_BYTES, 'refuse')
-      : await readBody(response, EXCERPT_BYTES, 'cut');
-    return { status, headers: response.headers, body };
+    return { status: response.status, headers: response.headers, body: await readBody(response) };
   } catch (error) {
     if (error instanceof ExchangeFailure) return error;
-    if (isLate)
-      return new ExchangeFailure('timeout', `no answer within ${timeoutMs} ms`, { status, cause: error });
-    if (signal.aborted) return new ExchangeFailure('cancelled', 'cancelled', { status, cause: error });
-    return failureOf(error, status);
-  } finally {
-    own.abort();
-    clearTimeout(timer);
-    signal.removeEventListener('abort', cancel);
+    if (signal.aborted) return new ExchangeFailure('unreachable', 'cancelled', true, error);
+    if (late.aborted)
+      return new ExchangeFailure('unreachable', `no answer within ${timeoutMs} ms`, true, error);
+    return failureOf(error);
   }
 }
 
@@ -128,38 +104,36 @@ function sentOnce(headers: Record<string, string>, body: string) {
   };
 }
 
-/** Refuses every encoding but gzip, so that no other decoder gets the answer. */
-function checkEncoding(response: Response): void {
-  const encoding = response.headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity';
-  if (['identity', 'gzip', 'x-gzip', ''].includes(encoding)) return;
-  throw new ExchangeFailure('malformed', 'the answer has a Content-Encoding that we did not ask for', {
-    status: response.status,
-  });
-}
-
-async function readBody(response: Response, limitBytes: number, whenOver: 'refuse' | 'cut') {
+/** Of an answer that is no success, only the beginning is read. Throws ExchangeFailure. */
+async function readBody(response: Response): Promise<Uint8Array> {
+  const encoding = response.headers.get('content-encoding')?.trim().toLowerCase() ?? '';
+  if (!['identity', 'gzip', 'x-gzip', ''].includes(encoding)) {
+    // No other decoder gets it.
+    await response.body?.cancel();
+    throw new ExchangeFailure('malformed', 'the answer has a Content-Encoding that we did not ask for');
+  }
   const chunks: Uint8Array[] = [];
   let size = 0;
   let values = 1;
-  const refuse = (what: string) =>
-    new ExchangeFailure(
-      'malformed',
-      `the answer ${what}; if it is a page of a list, set COMPLIANCE_PAGE_SIZE to less`,
-      { status: response.status },
-    );
   for await (const chunk of response.body ?? []) {
     chunks.push(chunk);
     size += chunk.length;
-    if (size > limitBytes && whenOver === 'cut') break;
-    if (size > limitBytes) throw refuse(`is larger than ${limitBytes} bytes`);
+    if (!response.ok && size > EXCERPT_BYTES) break;
+    if (size > MAX_RESPONSE_BYTES) throw tooLarge(`is larger than ${MAX_RESPONSE_BYTES} bytes`);
     for (let at = 0; at < chunk.length; at += 1) {
       const byte = chunk[at];
       if (byte === COMMA || byte === OPENS_LIST || byte === OPENS_OBJECT) values += 1;
     }
-    if (values > MAX_RESPONSE_VALUES) throw refuse(`holds more than ${MAX_RESPONSE_VALUES} values`);
+    if (values > MAX_RESPONSE_VALUES) throw tooLarge(`holds more than ${MAX_RESPONSE_VALUES} values`);
   }
   return Buffer.concat(chunks);
 }
+
+const tooLarge = (what: string) =>
+  new ExchangeFailure(
+    'malformed',
+    `the answer ${what}; if it is a page of a list, set COMPLIANCE_PAGE_SIZE to less`,
+  );
 
 /** Errors before the connection was made, so no byte of the request has left. */
 const NEVER_SENT: ReadonlySet<string> = new Set([
@@ -174,25 +148,22 @@ const NEVER_SENT: ReadonlySet<string> = new Set([
 ]);
 const NEVER_SENT_FAMILIES = /^(EAI|CERT|ERR_TLS_CERT|UNABLE_TO)_/;
 
-function failureOf(error: unknown, status: number | null): ExchangeFailure {
+function failureOf(error: unknown): ExchangeFailure {
   if (!(error instanceof Error) || error.cause === undefined) {
     // fetch refused to build the request. Its own message would quote the header or URL with its secrets.
-    return new ExchangeFailure('network', 'the request could not be built', { status, maybeSent: false });
+    return new ExchangeFailure('unreachable', 'the request could not be built', false);
   }
   // What a proxy on the way answers to be asked for a tunnel is wrapped once more.
   const isTunnel = error.cause instanceof DOMException && error.cause.cause !== undefined;
   const cause = isTunnel ? (error.cause as DOMException).cause : error.cause;
   const text = cause instanceof Error ? cause.message : String(cause);
   // fetch reports a redirect only by these words.
-  if (text === 'unexpected redirect') {
-    return new ExchangeFailure('no_json', 'the answer is a redirect, which is never followed', { status });
-  }
+  if (text === 'unexpected redirect')
+    return new ExchangeFailure('no_json', 'the answer is a redirect, which is never followed');
   // These too: of a port that it never asks, as of another protocol.
-  if (text === 'bad port')
-    return new ExchangeFailure('network', 'no request goes to this port', { status, maybeSent: false });
+  if (text === 'bad port') return new ExchangeFailure('unreachable', 'no request goes to this port', false);
   const code = String((cause as { code?: unknown } | null)?.code ?? '');
-  if (code.startsWith('Z_'))
-    return new ExchangeFailure('malformed', 'the answer is no valid gzip', { status });
+  if (code.startsWith('Z_')) return new ExchangeFailure('malformed', 'the answer is no valid gzip');
   const maybeSent = !NEVER_SENT.has(code) && !NEVER_SENT_FAMILIES.test(code);
-  return new ExchangeFailure('network', isTunnel ? text : code || text, { status, maybeSent, cause: error });
+  return new ExchangeFailure('unreachable', isTunnel ? text : code || text, maybeSent, error);
 }

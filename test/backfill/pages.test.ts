@@ -108,12 +108,12 @@ it.each([
 );
 
 it('a list is whole where the page before its first is no page, and not where nobody knows whether it is', async () => {
-  const without = (kind: 'server' | 'malformed' | 'network' | 'unauthorized') => (page: number) => {
+  const without = (kind: 'server' | 'malformed' | 'unreachable' | 'unauthorized') => (page: number) => {
     if (page === 0) throw new UpstreamError(kind, 'no useful answer');
     return { ids: page === 1 ? ALL : [], total: null };
   };
   for (const kind of ['server', 'malformed'] as const) expect(await read(without(kind))).toEqual([3, 0]);
-  for (const kind of ['network', 'unauthorized'] as const)
+  for (const kind of ['unreachable', 'unauthorized'] as const)
     await expect(read(without(kind))).rejects.toThrow('no useful answer');
 });
 

@@ -15,7 +15,7 @@ function judged(
   return judge<unknown>(
     { method: 'GET', path: '/x', isSuccess: (code) => code === 200, read: (json) => json, ...expected },
     { status, headers: new Headers(headers), body: Buffer.from(text) },
-    { auth: 'api_key', authorization: 'Bearer key-0123456789', wallMs: 0 },
+    { authorization: 'Bearer key-0123456789', wallMs: 0 },
   );
 }
 const kindOf = (result: ReturnType<typeof judged>) => (result instanceof UpstreamError ? result.kind : 'ok');
@@ -164,8 +164,12 @@ it.each<[number, Record<string, string>, string, number | null]>([
   [403, { 'x-ratelimit-remaining': '12' }, 'forbidden', null],
   [429, {}, 'rate_limited', 10_000],
   [429, { 'retry-after': '9' }, 'rate_limited', 9_000],
-  [503, { 'retry-after': '9' }, 'server', 9_000],
-  [503, {}, 'server', null],
+  [503, { 'retry-after': '9' }, 'unreachable', 9_000],
+  [503, {}, 'unreachable', null],
+  [502, {}, 'unreachable', null],
+  [400, {}, 'not_taken', null],
+  [413, {}, 'not_taken', null],
+  [422, {}, 'not_taken', null],
   [500, { 'retry-after': '9' }, 'server', null],
   [404, { 'retry-after': '9' }, 'unexpected_status', null],
 ])('%i with %j is %s', (status, headers, kind, retryAfterMs) => {
@@ -180,6 +184,15 @@ it.each([
   expect(kindOf(judged(403, body))).toBe(kind);
 });
 
+it.each<[number, Record<string, string>, string, boolean]>([
+  [404, { 'content-type': 'text/html; charset=utf-8' }, 'x', true],
+  [400, { 'content-type': 'text/plain' }, '\n <html>', true],
+  [400, { 'content-type': 'application/json' }, '{"error":"<b>"}', false],
+  [404, { 'content-type': 'text/plain' }, 'x', false],
+])('whether %i with %j and the body %j is a page: %s', (status, headers, body, isPage) => {
+  expect(judged(status, body, headers)).toMatchObject({ isPage });
+});
+
 it.each<[string, string]>([
   ['a page', '<html>'],
   ['a text', 'busy'],
@@ -189,10 +202,8 @@ it.each<[string, string]>([
 });
 
 it('a redirect is no answer of this API either', () => {
-  const reply = new ExchangeFailure('no_json', 'the answer is a redirect, which is never followed', {
-    status: 302,
-  });
-  const sent = { auth: 'api_key', authorization: '', wallMs: 0 } as const;
+  const reply = new ExchangeFailure('no_json', 'the answer is a redirect, which is never followed');
+  const sent = { authorization: '', wallMs: 0 };
   const expected: Expectation<unknown> = {
     method: 'GET',
     path: '/x',

@@ -142,6 +142,6 @@ describe('a service that acts for a person', () => {
       ({ action, outcome }) => `${action} ${outcome}`,
     );
     expect(actions).toContain('token_refresh invalid_grant');
-    expect(actions).toContain('credentials unusable');
+    expect(actions).toContain('credentials no_credentials');
   });
 });

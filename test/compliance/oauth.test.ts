@@ -153,19 +153,19 @@ describe('the token exchange', () => {
   });
 
   it.each([
-    [400, { error: 'invalid_grant' }, 'unauthorized', 'login'],
-    [401, { error: 'invalid_client' }, 'unauthorized', 'COMPLIANCE_CLIENT_SECRET'],
-    [400, 'not what RFC 6749 says', 'unauthorized', 'COMPLIANCE_CLIENT_ID'],
-    [400, { error: `no client has the secret ${CLIENT_SECRET}` }, 'unauthorized', 'COMPLIANCE_CLIENT_ID'],
-    [404, { error: 'invalid_client' }, 'unauthorized', 'COMPLIANCE_CLIENT_SECRET'],
-    [404, 'a page that is not there', 'unauthorized', 'COMPLIANCE_AUTH_URL'],
-    [405, 'a page that is only read', 'unauthorized', 'COMPLIANCE_AUTH_URL'],
-    [503, {}, 'server', 'COMPLIANCE_AUTH_URL'],
+    [400, { error: 'invalid_grant' }, 'no_credentials', 'login'],
+    [401, { error: 'invalid_client' }, 'no_credentials', 'COMPLIANCE_CLIENT_SECRET'],
+    [400, 'not what RFC 6749 says', 'no_credentials', 'COMPLIANCE_CLIENT_ID'],
+    [400, { error: `no client has the secret ${CLIENT_SECRET}` }, 'no_credentials', 'COMPLIANCE_CLIENT_ID'],
+    [404, { error: 'invalid_client' }, 'no_credentials', 'COMPLIANCE_CLIENT_SECRET'],
+    [404, 'a page that is not there', 'no_credentials', 'COMPLIANCE_AUTH_URL'],
+    [405, 'a page that is only read', 'no_credentials', 'COMPLIANCE_AUTH_URL'],
+    [503, {}, 'unreachable', 'COMPLIANCE_AUTH_URL'],
     [429, {}, 'rate_limited', 'COMPLIANCE_AUTH_URL'],
-    [200, { error: 'invalid_grant', error_description: 'expired' }, 'unauthorized', 'login'],
-    [200, { error: 'bad_refresh_token' }, 'unauthorized', 'login'],
-    [200, { access_token: 'x', error: { code: 'expired_token' } }, 'unauthorized', 'login'],
-    [200, { error: 'invalid_client' }, 'unauthorized', 'COMPLIANCE_CLIENT_SECRET'],
+    [200, { error: 'invalid_grant', error_description: 'expired' }, 'no_credentials', 'login'],
+    [200, { error: 'bad_refresh_token' }, 'no_credentials', 'login'],
+    [200, { access_token: 'x', error: { code: 'expired_token' } }, 'no_credentials', 'login'],
+    [200, { error: 'invalid_client' }, 'no_credentials', 'COMPLIANCE_CLIENT_SECRET'],
     [200, { error: 'temporarily_unavailable' }, 'server', 'COMPLIANCE_AUTH_URL'],
     [200, { token: 'elsewhere' }, 'malformed', 'COMPLIANCE_AUTH_URL'],
     [200, 'no JSON object', 'malformed', 'COMPLIANCE_AUTH_URL'],
@@ -200,7 +200,7 @@ describe("a person's grant", () => {
 
   it('is wanting until somebody signs in, and then used without a restart', async () => {
     const failure = await failureOf(ours.authorization(never));
-    expect(failure.kind).toBe('unauthorized');
+    expect(failure.kind).toBe('no_credentials');
     expect(failure.message).toContain('compliance-mirror login');
     const tokens = await signIn(store);
     expect(await ours.authorization(never)).toBe(`Bearer ${tokens.accessToken}`);
@@ -374,7 +374,7 @@ describe("a person's grant", () => {
     server.revokeRefresh();
     for (const each of [ours, credentials(await open()), ours]) {
       const failure = await failureOf(each.authorization(never));
-      expect(failure.kind).toBe('unauthorized');
+      expect(failure.kind).toBe('no_credentials');
       expect(failure.message).toContain('consent');
       expect(failure.message).toContain('compliance-mirror login');
     }
@@ -388,10 +388,10 @@ describe("a person's grant", () => {
     await signIn(store);
     await clock.advance(HOUR_MS);
     server.failures.push({ status: 503, body: {} }, { status: 401, body: { error: 'invalid_client' } });
-    expect((await failureOf(ours.authorization(never))).kind).toBe('server');
+    expect((await failureOf(ours.authorization(never))).kind).toBe('unreachable');
     // Another process need not wait for the lease of a renewal that has failed.
     const theirs = credentials(await open());
-    expect((await failureOf(theirs.authorization(never))).kind).toBe('unauthorized');
+    expect((await failureOf(theirs.authorization(never))).kind).toBe('no_credentials');
     expect(await ours.authorization(never)).toContain(ACCESS_PREFIX);
     expect(await audited(store)).toContain('service token_refresh invalid_client');
   });
@@ -410,7 +410,7 @@ describe("a person's grant", () => {
     );
     expect(await ours.authorization(never)).toBe(before);
     const failure = await failureOf(ours.renew!(never, before));
-    expect(failure.kind).toBe('unauthorized');
+    expect(failure.kind).toBe('no_credentials');
     expect(failure.message).toContain('CREDENTIALS_KEY');
     expect(await ours.refusal!()).toBeNull();
     await clock.advance(HOUR_MS);
@@ -423,7 +423,7 @@ describe("a person's grant", () => {
     expect(sealed).not.toContain(ACCESS_PREFIX);
     expect(sealed).not.toContain(REFRESH_PREFIX);
     const failure = await failureOf(credentials(store, {}, 'read', randomBytes(32)).authorization(never));
-    expect(failure.kind).toBe('unauthorized');
+    expect(failure.kind).toBe('no_credentials');
     expect(failure.message).toContain('CREDENTIALS_KEY');
   });
 });
@@ -466,7 +466,7 @@ describe('a service account', () => {
     const store = await open();
     const ours = credentials(store, { ...account, clientSecret: () => 'another-secret' });
     const failure = await failureOf(ours.authorization(never));
-    expect(failure.kind).toBe('unauthorized');
+    expect(failure.kind).toBe('no_credentials');
     expect(failure.remedy).toContain('COMPLIANCE_CLIENT_SECRET');
     expect(await audited(store)).toEqual(['service token_grant invalid_client']);
   });
@@ -492,7 +492,7 @@ describe('an authorization server that asks us to wait', () => {
     server.failures = [{ status: 503, body: {}, headers: { 'retry-after': '20' } }];
     const together = ['policy', 'vendor'] as const;
     for (const failed of together.map((kind) => failureOf(client.listPage(kind, 1, call)))) {
-      expect(await failed).toMatchObject({ kind: 'server', status: 503, retryAfterMs: 20_000 });
+      expect(await failed).toMatchObject({ kind: 'unreachable', retryAfterMs: 20_000 });
     }
     expect(budget.left()).toMatchObject({ pausedForMs: 20_000 });
     const again = client.listPage('policy', 1, call);

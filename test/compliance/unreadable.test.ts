@@ -13,9 +13,9 @@ it.each<[UpstreamErrorKind, boolean]>([
   ['forbidden', false],
   ['rate_limited', false],
   ['server', false],
-  ['timeout', false],
-  ['network', false],
-  ['cancelled', false],
+  ['unreachable', false],
+  ['no_credentials', false],
+  ['not_taken', true],
 ])('an answer that is %s is unreadable: %s', (kind, expected) => {
   expect(isUnreadable(new UpstreamError(kind, 'GET /x: y'))).toBe(expected);
 });

@@ -79,7 +79,7 @@ export function createUpstreamClient(options: {
       }
       const failure = failureOf(name, call.lane);
       const slow = result instanceof UpstreamError ? 1 : Math.max(1, latency - servedAfter);
-      await clock.sleep(failure?.kind === 'timeout' ? settings.timeoutMs : slow, call.signal);
+      await clock.sleep(failure?.message.startsWith('timeout') ? settings.timeoutMs : slow, call.signal);
       return { began, agedMs, shownAt, result, failure };
     });
     if (call.signal.aborted) throw call.signal.reason;
@@ -120,11 +120,11 @@ export function createUpstreamClient(options: {
   function failureOf(name: string, lane: Lane): UpstreamError | null {
     for (const { fault } of weather.active) {
       if (fault === 'outage') {
-        return failed(chance.pick(`outage ${name}`, ['server', 'network', 'timeout', 'server']));
+        return failed(chance.pick(`outage ${name}`, ['503', 'network', 'timeout', '503']));
       }
-      if (fault === 'unauthorized') return failed('unauthorized', 401);
-      if (fault === 'forbidden') return failed('forbidden', 403);
-      if (fault === 'rate_limited') return failed('rate_limited', 429, RETRY_AFTER_MS);
+      if (fault === 'unauthorized') return failed('unauthorized');
+      if (fault === 'forbidden') return failed('forbidden');
+      if (fault === 'rate_limited') return failed('rate_limited', RETRY_AFTER_MS);
     }
     if (!weather.rough || !chance.happens(`error ${name} ${LANE_LABELS[lane]}`, settings.errorRate))
       return null;
@@ -135,7 +135,7 @@ export function createUpstreamClient(options: {
       'malformed',
       'rate_limited',
     ] as const);
-    return kind === 'rate_limited' ? failed(kind, 429, RETRY_AFTER_MS) : failed(kind);
+    return kind === 'rate_limited' ? failed(kind, RETRY_AFTER_MS) : failed(kind);
   }
 
   const faultOn = (kind: Kind) =>
@@ -144,8 +144,8 @@ export function createUpstreamClient(options: {
 
   function pageOf(kind: 'policy' | 'vendor', page: number, shownAt: number): Omit<Page, keyof Timing> {
     const fault = faultOn(kind);
-    if (pathIsLost()) throw failed('unexpected_status', 404);
-    if (fault === 'malformed' && page > 1) throw failed('malformed', 200);
+    if (pathIsLost()) throw failed('unexpected_status');
+    if (fault === 'malformed' && page > 1) throw failed('malformed');
     const all = fault === 'forgetful' ? [] : model.list(kind, shownAt);
     const { pageSize } = settings;
     const at = fault === 'page_ignored' ? 0 : (page - 1) * pageSize;
@@ -165,7 +165,7 @@ export function createUpstreamClient(options: {
     try {
       return recordIn({ data: isBusy ? { message: 'busy' } : object }, kind, id, POINTERS);
     } catch (error) {
-      if (error instanceof MalformedAnswer) throw failed('malformed', 200);
+      if (error instanceof MalformedAnswer) throw failed('malformed');
       throw error;
     }
   }
@@ -211,10 +211,9 @@ export function createUpstreamClient(options: {
   };
 }
 
-function failed(
-  kind: UpstreamErrorKind,
-  status = kind === 'server' ? 503 : null,
-  retryAfterMs: number | null = null,
-) {
-  return new UpstreamError(kind, `${kind}, as the simulation will have it`, { status, retryAfterMs });
+type Failure = UpstreamErrorKind | '503' | 'network' | 'timeout';
+
+function failed(what: Failure, retryAfterMs: number | null = null) {
+  const kind = what === '503' || what === 'network' || what === 'timeout' ? 'unreachable' : what;
+  return new UpstreamError(kind, `${what}, as the simulation will have it`, { retryAfterMs });
 }
