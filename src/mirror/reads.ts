@@ -174,7 +174,8 @@ function withShown(data: JsonObject, row: RowContent | null, kept: RecordState['
 
 /** When a read that may be too early is repeated, in SETTLEs after the first of them. After the last of these it counts. */
 const EARLY_AGAIN_IN_SETTLES = [6, 18] as const;
-const [, LONGEST_LAG_IN_SETTLES] = EARLY_AGAIN_IN_SETTLES;
+/** How far a list may be behind the addresses of its records. */
+export const LONGEST_LAG_IN_SETTLES = EARLY_AGAIN_IN_SETTLES[1];
 
 /** The record as reads have last shown it, without what events have shown since. Null: as absent, or never. */
 function lastRead(kind: Kind, { state, row }: Mirrored, pointers: IdPointers): RowContent | null {

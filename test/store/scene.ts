@@ -162,9 +162,15 @@ export async function createScene(open: OpenEngine, start: Start = {}) {
   async function apply(
     kind: Kind,
     objects: readonly { id: string; data: JsonObject }[],
-    over: { began?: { number: number; beganAt: number }; cause?: Cause; syncRunId?: number } = {},
+    over: {
+      began?: { number: number; beganAt: number };
+      cause?: Cause;
+      syncRunId?: number;
+      isOfList?: boolean;
+    } = {},
   ): Promise<Applied[]> {
-    const read = endRead(over.began ?? (await beginRead()));
+    const { isOfList = false } = over;
+    const read = { ...endRead(over.began ?? (await beginRead())), isOfList };
     const context = {
       cause: over.cause ?? { cause: 'refetch', causeId: null },
       syncRunId: over.syncRunId ?? null,

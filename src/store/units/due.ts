@@ -1,4 +1,5 @@
 import type { Kind } from '../../compliance/kinds.ts';
+import { LONGEST_LAG_IN_SETTLES } from '../../mirror/reads.ts';
 import { DUE_ASKED, DUE_BY_ID_ONLY } from '../../mirror/state.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { type Column, problems, recordState as states } from '../schema.ts';
@@ -168,10 +169,14 @@ async function clampToClock(unit: Unit, { steady }: Now, { settleMs }: DirtyTimi
 }
 
 /** After a longer pause, or on another server, the clock may have been set: all that waits begins to wait now. */
-async function restartClocks(unit: Unit, { steady }: Now, { settleMs }: DirtyTiming): Promise<number> {
+async function restartClocks(unit: Unit, { steady, wall }: Now, { settleMs }: DirtyTiming): Promise<number> {
   // Not only those ahead of the clock: if it was set forward, the last read looks older than it is.
-  const ended = { readEndedAt: steady, addressReadAt: null };
-  await unit.change(update(states, ended, sql`read_ended_at IS NOT NULL`));
+  await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at IS NOT NULL`));
+  // A list may still be behind what has changed lately. All that is older, the next full sync may repair.
+  const since = unit.dialect.instant(iso(wall - LONGEST_LAG_IN_SETTLES * settleMs));
+  const isRecent = sql`EXISTS (SELECT 1 FROM vendors WHERE vendors.id = record_state.id AND synced_at > ${since})`;
+  const addressReadAt = sql`CASE WHEN kind = 'vendor' AND ${isRecent} THEN CAST(${steady} AS bigint) END`;
+  await unit.change(update(states, { addressReadAt }, sql`address_read_at IS NOT NULL`));
   // What events have shown, and no read covers, counts as shown now.
   for (const table of Object.values(TABLE_OF)) {
     const shown = unit.dialect.withEach(table.shown, 'at', steady);

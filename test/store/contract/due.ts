@@ -189,6 +189,22 @@ export function describeDue(open: OpenEngine): void {
     );
 
     it(
+      'is after a restart what a list shows otherwise, if its own address has just shown a change; the list repairs the rest',
+      inScene(open, async (scene) => {
+        await scene.show('vendor', 'old', { id: 'old', name: 'before' });
+        scene.pass(18 * SETTLE_MS);
+        await scene.show('vendor', 'new', { id: 'new', name: 'before' });
+        await scene.store.markUnverifiedDirty(scene.now(), TIMING);
+        scene.pass(SETTLE_MS);
+        const rows = ['old', 'new'].map((id) => ({ id, data: { id, name: 'after' } }));
+        const applied = await scene.apply('vendor', rows, { isOfList: true });
+        expect(applied.map(({ outcome }) => outcome)).toEqual(['updated', 'deferred']);
+        scene.pass(SETTLE_MS);
+        expect(await due(scene)).toEqual(['new']);
+      }),
+    );
+
+    it(
       'forgets at a restart the first of two 404 answers',
       inScene(open, async (scene) => {
         await scene.show('vendor', 'ven_1', { id: 'ven_1' });
