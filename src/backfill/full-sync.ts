@@ -6,9 +6,10 @@ import { describeError, listed, StoreUnavailable } from '../platform/errors.ts';
 import type { Cause, Conclusion, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
 import { agedText, type Context, causeOf, READ_TRIES } from './context.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
-import { createListScan, type ListScan, scanWhole } from './list-scan.ts';
+import { createListReader } from './list.ts';
 import type { Refetch } from './refetch.ts';
 import type { Upstream } from './upstream.ts';
+import { type Lack, type ListReading, readWhole } from './whole-list.ts';
 
 /** Pairs of list scans that must agree if the list has no total, which would show that it moved. */
 const PAIRS_WITHOUT_TOTAL = 2;
@@ -35,7 +36,7 @@ interface Ending {
   outcome: SyncRunOutcome;
   error: string | null;
   /** What the list does not show, of an incomplete one: a person can accept it, as long as it stays. */
-  stays?: string | undefined;
+  stays?: string;
 }
 
 export interface FullSyncResult extends Ending {
@@ -75,16 +76,12 @@ const unread = (what: string | number, failed: number) =>
   `the list leaves out ${what} records, and ${failed} of these could not be read at their own addresses`;
 
 const COMPLETE: Ending = { outcome: 'complete', error: null };
-const incomplete = (error: string | null, stays?: string): Ending => ({
-  outcome: 'incomplete',
-  error,
-  stays,
-});
+const incomplete = (lack: Lack): Ending => ({ outcome: 'incomplete', ...lack });
 
 /** `settled`: the record is not shown, and nothing more can be learned about it now. */
 type ReadOutcome = 'shown' | 'missing' | 'settled' | 'failed';
 
-type ScanOnce = (seenBefore: ReadonlySet<string>) => Promise<ListScan>;
+type ReadOnce = (seenBefore: ReadonlySet<string>) => Promise<ListReading>;
 
 /** Who is told of full syncs and of deletions. */
 export interface FullSyncWatch {
@@ -96,7 +93,7 @@ export function createFullSyncer(
   options: Context & FullSyncWatch & { upstream: Upstream; refetch: Refetch },
 ) {
   const { store, upstream, clock, timing, signal, guardPercent } = options;
-  const scanList = createListScan(options);
+  const readThrough = createListReader(options);
   const running = new Map<Kind, Running>();
   const reserved = new Map<Kind, Set<string>>(KINDS.map((kind) => [kind, new Set()]));
   /** How many records each kind's list holds, by the last complete list scan. */
@@ -150,8 +147,8 @@ export function createFullSyncer(
 
   async function readList(kind: ListedKind, run: Running): Promise<Ending> {
     const lacking = new Set<string>();
-    const scanOnce: ScanOnce = async (seenBefore) => {
-      const scan = await scanList({
+    const readOnce: ReadOnce = async (seenBefore) => {
+      const list = await readThrough({
         seenBefore,
         kind,
         syncRunId: run.shown.id,
@@ -165,37 +162,37 @@ export function createFullSyncer(
           run.shown.estimatedTotal = total ?? run.shown.estimatedTotal;
         },
       });
-      run.agedMs = Math.max(run.agedMs, scan.agedMs);
-      run.number = Math.min(run.number, scan.number);
-      return scan;
+      run.agedMs = Math.max(run.agedMs, list.agedMs);
+      run.number = Math.min(run.number, list.number);
+      return list;
     };
-    const first = await scanWhole(scanOnce, { hasUnnamed: run.hasUnnamed, settledAfter });
-    if (!first.complete) return incomplete(first.error, first.stays);
+    const first = await readWhole(readOnce, { hasUnnamed: run.hasUnnamed, settledAfter });
+    if (first.lack !== null) return incomplete(first.lack);
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
       await refetchUnreadable(kind, run);
       const reading = { kind, run, absentFromList: false };
       const read = await readEach(reading, [...lacking]);
       const failed = read.failed + (await proveByReading(reading, read.missing));
-      if (failed > 0) return incomplete(unread(`fields of ${lacking.size}`, failed));
+      if (failed > 0) return incomplete({ error: unread(`fields of ${lacking.size}`, failed) });
     }
 
     const absent = await store.unseenBy(kind, run.shown.id, run.number);
     if (kind === 'policy') {
-      return absent.length === 0 ? COMPLETE : await proveByLists(kind, run, absent, first, scanOnce);
+      return absent.length === 0 ? COMPLETE : await proveByLists(kind, run, absent, first, readOnce);
     }
     const failed = await proveByReading({ kind, run, absentFromList: true }, absent);
     // Not those that seem gone only since the list has shown them: the next list decides.
     await conclude(kind, run, null, [...lacking, ...absent]);
     if (run.unlisted.length > 0) {
       const error = `the list leaves out records that their own addresses still show: ${listed(run.unlisted)}`;
-      return incomplete(error, failed === 0 ? [...run.unlisted].sort().join(' ') : undefined);
+      return incomplete(failed > 0 ? { error } : { error, stays: [...run.unlisted].sort().join(' ') });
     }
-    return failed === 0 ? COMPLETE : incomplete(unread(absent.length, failed));
+    return failed === 0 ? COMPLETE : incomplete({ error: unread(absent.length, failed) });
   }
 
-  /** Waits until no page of a new list scan can be as old as the pages of this one. */
-  async function settledAfter({ endedAt }: ListScan): Promise<void> {
+  /** Waits until no page of a new reading can be as old as the pages of this one. */
+  async function settledAfter({ endedAt }: ListReading): Promise<void> {
     await clock.sleep(Math.max(0, endedAt + timing.settleMs - clock.steady()), signal);
     signal.throwIfAborted();
   }
@@ -205,8 +202,8 @@ export function createFullSyncer(
     kind: 'policy',
     run: Running,
     absent: readonly string[],
-    earlier: ListScan,
-    scanOnce: ScanOnce,
+    earlier: ListReading,
+    readOnce: ReadOnce,
   ): Promise<Ending> {
     let first = earlier;
     // The first of the list scans that agree so far, and how many after it have agreed.
@@ -215,8 +212,8 @@ export function createFullSyncer(
     for (let tries = 1; tries <= PROOF_TRIES; tries += 1) {
       // Within the consistency window the first list scan may have missed a new record. The second begins after it.
       await settledAfter(first);
-      const second = await scanOnce(first.ids);
-      if (!second.complete) return incomplete(second.error);
+      const second = await readOnce(first.ids);
+      if (second.lack !== null) return incomplete({ error: second.lack.error });
       const touched = await store.touchedSince(kind, base.number);
       // A list that moves while it is read skips records, and may skip the same ones twice.
       // The same answers of a cache agree with themselves.
@@ -234,7 +231,7 @@ export function createFullSyncer(
       first = second;
     }
     const text = `${PROOF_TRIES} pairs of list scans disagreed; absent from them: ${listed(absent)}`;
-    return incomplete(`the list changes too fast to prove what is gone: ${text}`);
+    return incomplete({ error: `the list changes too fast to prove what is gone: ${text}` });
   }
 
   /** Reads every known assessment by itself, because no list shows them. */
@@ -263,7 +260,7 @@ export function createFullSyncer(
     }
     return failed === 0
       ? COMPLETE
-      : incomplete(`${failed} of ${shown.estimatedTotal} records could not be read`);
+      : incomplete({ error: `${failed} of ${shown.estimatedTotal} records could not be read` });
   }
 
   /**

@@ -17,8 +17,8 @@ const PROVISIONAL = 'src/mirror/provisional.ts';
 const READS = 'src/mirror/reads.ts';
 const DELETIONS = 'src/mirror/deletions.ts';
 const FULL_SYNC = 'src/backfill/full-sync.ts';
-const LIST_SCAN = 'src/backfill/list-scan.ts';
-const PAGES = 'src/backfill/pages.ts';
+const LIST = 'src/backfill/list.ts';
+const WHOLE_LIST = 'src/backfill/whole-list.ts';
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -117,7 +117,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: FULL_SYNC,
-        find: 'const second = await scanOnce(first.ids);',
+        find: 'const second = await readOnce(first.ids);',
         put: 'first = { ...first, steady: true }; const second = first;',
       },
     ],
@@ -128,9 +128,9 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a list that contradicts its own total is taken for the whole list',
     edits: [
       {
-        file: LIST_SCAN,
-        find: 'contradiction(scan.total, scan.ids.size, scan.gone.size);',
-        put: 'contradiction(null, scan.ids.size, scan.gone.size);',
+        file: LIST,
+        find: 'lackOf({ ...list,',
+        put: 'lackOf({ ...list, total: null,',
       },
     ],
   },
@@ -138,13 +138,13 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'failed-scan',
     tryFirst: 7,
     without: 'a list scan that a failing page cut short counts as complete',
-    edits: [{ file: LIST_SCAN, find: 'scan.error = error.message;', put: 'scan.complete = true;' }],
+    edits: [{ file: LIST, find: 'list.lack = { error: error.message };', put: '' }],
   },
   {
     name: 'settled-scan',
     tryFirst: 107,
     without: 'a list that is read again at once gets the same old page, and skips the same record',
-    edits: [{ file: LIST_SCAN, find: 'await settledAfter(last);', put: '' }],
+    edits: [{ file: WHOLE_LIST, find: 'await settledAfter(last);', put: '' }],
   },
   {
     name: 'steady-scan',
@@ -153,8 +153,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       { file: FULL_SYNC, find: 'first.steady && second.steady && isLater', put: 'isLater' },
       {
-        file: LIST_SCAN,
-        find: 'const isOnceMore = hasUnnamed || !last.steady || last.shortened;',
+        file: WHOLE_LIST,
+        find: "const isOnceMore = hasUnnamed || last.again === 'once';",
         put: 'const isOnceMore = hasUnnamed;',
       },
     ],
@@ -165,8 +165,8 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'a list that shows one page for ever is read for ever',
     edits: [
       {
-        file: PAGES,
-        find: 'const isRepeat = !isEmpty && (ids === before || ids === opening);',
+        file: LIST,
+        find: 'const isRepeat = hasRows && (ids === before || ids === opening);',
         put: 'const isRepeat = false;',
       },
     ],

@@ -1,0 +1,100 @@
+import { listed } from '../platform/errors.ts';
+
+/** When each of this many readings has shown new records that no event announced, the full sync fails, so that people see it. */
+const READINGS_MAX = 5;
+
+/** Services show no more than this many records of one search. */
+const WINDOWS: ReadonlySet<number> = new Set([1_000, 5_000, 10_000]);
+
+/** Why a list is not the whole one. `stays`: a person can accept it, until this changes. */
+export interface Lack {
+  error: string;
+  stays?: string;
+}
+
+/** What one reading of a list has shown. */
+export interface ListReading {
+  /** Null: its end was read, and nothing contradicts that this was the whole list. */
+  lack: Lack | null;
+  /** Nothing shows that the list moved while it was read: the total stayed the same, and no record was on two pages. */
+  steady: boolean;
+  /**
+   * Whether another reading may show more: each deletion while a list is read moves a record across the end of a page, where nobody sees
+   * it. `once`: the list moved, or an event reported a deletion meanwhile. `more`: besides, it showed records that no event announced.
+   */
+  again: 'no' | 'once' | 'more';
+  ids: Set<string>;
+  /** Those that the list shows as deleted. */
+  gone: Set<string>;
+  /** The counter when it began, and when that was; if answers came from a cache, when the oldest was given to that. */
+  number: number;
+  beganAt: number;
+  endedAt: number;
+  /** The age of the oldest answer. Milliseconds. */
+  agedMs: number;
+  /** The total of the list, from the last page that gave one. */
+  total: number | null;
+}
+
+/** Why a list that was read to its end is not the whole one; null: nothing says so. Pure. */
+export function lackOf({
+  ids,
+  gone,
+  total,
+  isRefused,
+  missing,
+}: Pick<ListReading, 'ids' | 'gone' | 'total'> & {
+  /** Behind its last page the service answers with an error. */
+  isRefused: boolean;
+  /** Records that events have announced, and that a list whose end is refused does not show. */
+  missing: readonly string[];
+}): Lack | null {
+  const shown = ids.size + gone.size;
+  if (missing.length > 0) {
+    const error = `after ${shown} records the list is refused, and ${listed(missing)} of its events are not in it`;
+    return { error };
+  }
+  if (ids.size === 0 && gone.size > 1) {
+    const error = `each of the ${gone.size} records in the list is marked as deleted: does DELETED_MARKERS fit?`;
+    return { error, stays: `${gone.size} deleted` };
+  }
+  if (WINDOWS.has(shown) && (isRefused || total === null)) {
+    const end = isRefused ? 'is refused' : 'ends, and names no total';
+    return {
+      error: `after ${shown} records the list ${end}: it may show no more than that`,
+      stays: `${shown} shown`,
+    };
+  }
+  // A total may count records that are shown as deleted, or not.
+  if (total === null || total === ids.size || total === shown) return null;
+  const error = `the list shows ${ids.size} records where its total says ${total}`;
+  return { error, stays: String(total - ids.size) };
+}
+
+/**
+ * Reads the list until no record can have been skipped: a deletion that no event announced would be missed. Two readings do not skip the
+ * same record.
+ */
+export async function readWhole(
+  readOnce: (seenBefore: ReadonlySet<string>) => Promise<ListReading>,
+  { hasUnnamed, settledAfter }: { hasUnnamed: boolean; settledAfter: (list: ListReading) => Promise<void> },
+): Promise<ListReading> {
+  let last = await readOnce(new Set());
+  let shown: ReadonlySet<string> = last.ids;
+  // A moving list may have skipped the very record that an unread event is about. Its total need not show that it moved: one
+  // record goes, and another comes.
+  const isOnceMore = hasUnnamed || last.again === 'once';
+  for (
+    let times = 2;
+    last.lack === null && (last.again === 'more' || (times === 2 && isOnceMore));
+    times += 1
+  ) {
+    if (times > READINGS_MAX)
+      return { ...last, lack: { error: 'the list changes too fast to show all that it holds' } };
+    // A reading that begins earlier may get the same stale pages, and skip the same record.
+    await settledAfter(last);
+    last = await readOnce(shown);
+    shown = new Set([...shown, ...last.ids]);
+  }
+  return last;
+}
