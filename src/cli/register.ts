@@ -3,11 +3,10 @@ import { UpstreamError } from '../compliance/errors.ts';
 import {
   EVERY_FAMILY,
   isReceiverPath,
-  placesOfTexts,
   RECEIVER_PATH,
   type RegistrationAnswer,
   registrationRequestSchema,
-  secretAt,
+  textsIn,
 } from '../compliance/registration.ts';
 import { openSecret, sealSecret } from '../compliance/secrets.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';
@@ -257,6 +256,9 @@ function warnOf(asker: Asker, answer: RegistrationAnswer, { url }: StoredRegistr
   }
 }
 
+/** More are of no use to a person. */
+const MAX_PLACES_SHOWN = 30;
+
 /** Takes the signing secret of a registration from its stored answer, at `place`. Sends nothing. */
 async function takeSecret(
   { asker, config, key, store, clock }: Steps,
@@ -268,8 +270,10 @@ async function takeSecret(
   const answer = sealedAnswer === null ? '' : openSecret(key(), sealedAnswer, row);
   // Not the texts that we sent ourselves.
   const known = new Set([upstreamId, url, description, ...events, ...delivers]);
-  const places = placesOfTexts(answer).filter((each) => !known.has(secretAt(answer, each) ?? ''));
-  const shown = places.length === 0 ? 'it has no text at all' : `it has texts at: ${places.join(', ')}`;
+  const texts = textsIn(answer);
+  const places = [...texts].filter(([, text]) => !known.has(text)).map(([each]) => each);
+  const some = places.slice(0, MAX_PLACES_SHOWN).join(', ');
+  const shown = some === '' ? 'it has no text at all' : `it has texts at: ${some}`;
   if (place === undefined) {
     asker.say('No signing secret was recognised in the answer, which is kept, encrypted.', 'bad');
     // Those that are set may verify what it sends.
@@ -279,8 +283,9 @@ async function takeSecret(
       `take it from the answer with --secret-at (${shown}), or set WEBHOOK_SECRETS to the one that the compliance service shows you`,
     );
   }
-  const secret = secretAt(answer, place);
-  if (secret === null) throw new UsageError(`the answer for ${upstreamId} has no text at ${place}`, shown);
+  const secret = texts.get(place);
+  if (secret === undefined)
+    throw new UsageError(`the answer for ${upstreamId} has no text at ${place}`, shown);
   const sealedSecret = sealSecret(key(), secret, { table: 'registrations', row: upstreamId });
   await store.saveRegistration({ ...registration, sealedSecret });
   const entry = { actor: ACTOR, action: 'registration_secret', outcome: 'ok', target: upstreamId };

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
-import { isRefusal, UpstreamError } from '../compliance/errors.ts';
+import { isRefusal, messageIn, UpstreamError } from '../compliance/errors.ts';
 import { firstPageOf } from '../compliance/paging.ts';
-import { isReceiverPath, messageIn, RECEIVER_PATH } from '../compliance/registration.ts';
+import { isReceiverPath, RECEIVER_PATH } from '../compliance/registration.ts';
 import { isWell } from '../ops/verdict.ts';
 import { count, kindPlural, sentenceCase } from '../ops/words.ts';
 import type { Clock } from '../platform/clock.ts';

@@ -1,6 +1,5 @@
-import { wholeNumber } from './json.ts';
 import type { Kind } from './kinds.ts';
-import { isAddressable, isUsableId, type JsonObject, MAX_DEPTH, recordIdOf } from './pointers.ts';
+import { idTextOf, isAddressable, type JsonObject, MAX_DEPTH, recordIdOf } from './pointers.ts';
 
 /** A value in a payload that may be the record's id. */
 export interface Candidate {
@@ -71,12 +70,9 @@ function scalarsIn(value: unknown, keys: readonly string[] = []): Scalar[] {
     return Object.entries(value).flatMap(([key, inner]) =>
       key === '' || /[.,\s]/.test(key) ? [] : scalarsIn(inner, [...keys, key]),
     );
-  const [id, path] = [idOf(value), keys.join('.')];
-  return id === null || path.length > MAX_PATH_LENGTH ? [] : [{ keys, path, id }];
-}
-
-function idOf(value: unknown): string | null {
-  return isUsableId(value) && isAddressable(value) ? recordIdOf(value) : wholeNumber(value);
+  const [id, path] = [idTextOf(value), keys.join('.')];
+  if (id === null || !isAddressable(id) || path.length > MAX_PATH_LENGTH) return [];
+  return [{ keys, path, id: recordIdOf(id) }];
 }
 
 /** How likely the path holds an id of the kind: by whose it is, then by its depth, then by its last word. Null: no id. */

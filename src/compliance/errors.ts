@@ -1,4 +1,6 @@
 import { MirrorError } from '../platform/errors.ts';
+import { parseJson } from './json.ts';
+import type { JsonObject } from './pointers.ts';
 
 /**
  * Why a request brought no usable answer.
@@ -100,4 +102,48 @@ export function unreadableText(error: UpstreamError): string {
       (unit) => `\\u{${unit.codePointAt(0)!.toString(16)}}`,
     );
   return `${error.message}; it begins: ${plain.trim()}`;
+}
+
+/** Fields of an error that hold text for people, the most telling first. */
+const MESSAGE_FIELDS = [
+  ...['detail', 'message', 'error_description', 'errorMessage', 'error', 'errors', 'title'],
+  ...['msg', 'errmsg', 'faultstring', 'fault', 'reason'],
+];
+
+/** May be a secret: no signing secret is shorter, and few words are longer. */
+const LONG_RUN = /[\w+/=-]{16,}/g;
+
+const MAX_MESSAGE_LENGTH = 200;
+/** Nobody writes a message deeper. */
+const MESSAGE_DEPTH = 8;
+
+/**
+ * The one message that an error answer has for people, without what may be a secret in it. `asked`: our own request, whose words
+ * are none. Null: the answer has no message, or is a web page. Pure.
+ */
+export function messageIn(answer: string, asked = ''): string | null {
+  try {
+    return messageOf(parseJson(answer), asked);
+  } catch {
+    return /^\s*[<{[]/.test(answer) ? null : messageOf(answer, asked);
+  }
+}
+
+/** The same, of an answer's JSON. */
+export function messageOf(answer: unknown, asked = ''): string | null {
+  const text = wordsIn(answer)?.replace(/\s+/g, ' ').trim();
+  if (!text) return null;
+  const shown = text.replace(LONG_RUN, (run) => (asked.includes(run) ? run : '[hidden]'));
+  return shown.slice(0, MAX_MESSAGE_LENGTH);
+}
+
+function wordsIn(value: unknown, levels = MESSAGE_DEPTH): string | null {
+  if (typeof value === 'string') return value === '' ? null : value;
+  if (typeof value !== 'object' || value === null || levels === 0) return null;
+  const inner = Array.isArray(value) ? value : MESSAGE_FIELDS.map((name) => (value as JsonObject)[name]);
+  for (const each of inner) {
+    const words = wordsIn(each, levels - 1);
+    if (words !== null) return words;
+  }
+  return null;
 }

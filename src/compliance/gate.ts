@@ -7,10 +7,15 @@ import {
   MalformedAnswer,
   plainName,
 } from './envelope.ts';
-import { UpstreamError, type UpstreamErrorDetails, type UpstreamErrorKind } from './errors.ts';
+import {
+  messageIn,
+  messageOf,
+  UpstreamError,
+  type UpstreamErrorDetails,
+  type UpstreamErrorKind,
+} from './errors.ts';
 import { parseJson } from './json.ts';
 import { isObject, type JsonObject } from './pointers.ts';
-import { messageIn } from './registration.ts';
 import { type Answer, EXCERPT_BYTES, ExchangeFailure } from './transport.ts';
 
 /**
@@ -65,11 +70,10 @@ export function judge<T>(
   const agedMs = ageIn(headers);
   if (expected.missing?.at.includes(status)) return { value: expected.missing.read(reply), agedMs };
   const shown = excerptOf(reply.body, sent.authorization);
-  const said = (text: string | null) => messageIn(text ?? '', expected.body ?? '');
   const isPage = isWebPage(reply);
   if (!expected.isSuccess(status)) {
     const retryAfterMs = waitIn(reply, sent.wallMs);
-    const reason = said(shown);
+    const reason = messageIn(shown ?? '', expected.body);
     const kind = isAboutPageSize(reason) ? 'not_taken' : kindOf(reply, retryAfterMs);
     // Only a 4xx is certain to have done nothing.
     const isRejection = status >= 400 && status < 500;
@@ -85,7 +89,7 @@ export function judge<T>(
   const report = reportIn(json, expected.isRecord);
   // What a POST has made in spite of a warning is made.
   if (report !== null && !(report.kind === 'partial' && expected.method === 'POST')) {
-    const message = said(JSON.stringify(report.fields));
+    const message = messageOf(report.fields, expected.body);
     const what = report.kind === 'partial' ? 'is only a part' : 'is a failure';
     const text = `says itself that it ${what} (${report.field})${message === null ? '' : `: ${message}`}`;
     const kind = report.kind === 'failed' && isAboutPageSize(message) ? 'not_taken' : report.kind;
@@ -192,7 +196,7 @@ const holdsContent = (data: unknown): boolean =>
   isObject(data) ? Object.values(data).some(hasContent) : hasContent(data);
 
 function kindOfField(name: string, value: unknown, isBesideData: boolean): Report['kind'] | null {
-  const word = String(value).toLowerCase();
+  const word = typeof value === 'object' ? '' : String(value).toLowerCase();
   const isFlag = /^(is|has)/.test(name);
   const isSaid = isFlag ? /^(true|1)$/.test(word) : hasContent(value) && !isFine(name, value);
   if (ERRORS.test(name) && isSaid) return isBesideData ? 'partial' : 'failed';

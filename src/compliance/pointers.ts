@@ -69,6 +69,9 @@ export function isUsableId(value: unknown): value is string {
   );
 }
 
+/** A value that may be an id; null: it is none. A number is taken as its decimal text, because many services have such ids. */
+export const idTextOf = (value: unknown): string | null => (isUsableId(value) ? value : wholeNumber(value));
+
 const UUID = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/i;
 
 /** Ids are compared exactly, but UUIDs without their case. So each id of a record enters in this form, whoever names it. */
@@ -302,11 +305,9 @@ function takeApart(pointers: IdPointers): Paths {
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** The id at `path`. A number is taken as its decimal text, because many services have such ids. */
 function idAt(document: JsonObject, path: Path, kind: Kind): string | null {
-  const value = valueAt(document, path);
-  if (isUsableId(value)) return kind !== 'risk_assessment' || isAddressable(value) ? recordIdOf(value) : null;
-  return wholeNumber(value);
+  const id = idTextOf(valueAt(document, path));
+  return id === null || (kind === 'risk_assessment' && !isAddressable(id)) ? null : recordIdOf(id);
 }
 
 function valueAt(document: JsonObject, path: Path): unknown {

@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { parseJson, wholeNumber } from './json.ts';
+import { plainName } from './envelope.ts';
+import { parseJson } from './json.ts';
 import { EVENT_TYPES, type EventType, FAMILIES } from './kinds.ts';
-import { isObject, isUsableId, type JsonObject } from './pointers.ts';
+import { idTextOf, isObject, type JsonObject } from './pointers.ts';
 
 /** The default: all twelve types, and the types that a family gains later. */
 export const EVERY_FAMILY: readonly string[] = Object.keys(FAMILIES).map((family) => `${family}.*`);
@@ -63,65 +64,65 @@ export interface RegistrationAnswer {
   events: string[] | null;
 }
 
-const SECRET_NAMES =
-  'secret signingSecret signing_secret webhookSecret webhook_secret signingKey signing_key key'.split(' ');
-const ID_NAMES = ['webhookId', 'webhook_id', 'id'];
+/** Names of fields, as `plainName` writes them. Of an id's, the first counts before the second, wherever they stand. */
+const SECRET_NAMES = ['secret', 'signingsecret', 'webhooksecret', 'signingkey', 'key'];
+const ID_NAMES = ['webhookid', 'id'];
 
 /** Services mask a secret that they do not show again. A mask must not be taken for the secret. */
 const MASKED = /\*\*\*|•|…|\.\.\./u;
 
-/** Places that are shown to a person. */
-const MAX_TEXTS = 30;
-const MAX_TEXT_DEPTH = 8;
-
 /** Reads any answer, JSON or not. Pure; never throws. */
 export function registrationIn(text: string): RegistrationAnswer {
   const nothing = { text, id: null, secret: null, url: null, events: null };
-  const body = parsed(text);
-  const own = objectOf(body);
+  const own = objectIn(parsed(text));
   if (own === null) return nothing;
-  const data = objectOf(own['data']);
+  const data = objectIn(own['data']);
   const near = data === null ? [own] : [data, own];
-  const places = [...new Set([...near, ...near.flatMap((place) => Object.values(place).flatMap(listOf))])];
+  const inner = near.flatMap((place) => Object.values(place).map(objectIn)).filter((each) => each !== null);
+  const places = [...new Set([...near, ...inner])];
 
-  const holders = places.filter((place) => secretsAt(place).length > 0);
-  const secrets = new Set(holders.flatMap(secretsAt));
+  const holders = places.filter((place) => secretsIn(place).length > 0);
+  const secrets = new Set(holders.flatMap(secretsIn));
   // An id beside `data` may be the request's, and a deeper one may be a key's. So the registration's own place comes first.
   const inOrder = [...(data === null ? [] : [data]), ...holders, ...places];
-  return {
-    ...nothing,
-    id: firstOf(ID_NAMES, (name) => firstOf(inOrder, (place) => idAt(place, name))),
-    secret: secrets.size === 1 ? [...secrets][0]! : null,
-    url: firstOf(inOrder, (place) => textIn(place, 'url')),
-    events: firstOf(inOrder, eventsAt),
-  };
+  const ids = ID_NAMES.flatMap((name) => inOrder.flatMap((place) => valuesIn(place, name)));
+  const [id = null] = ids.map(idTextOf).filter((each) => each !== null);
+  const [url = null] = inOrder.flatMap((place) => valuesIn(place, 'url')).filter(isText);
+  const [events = null] = inOrder.flatMap((place) => valuesIn(place, 'events')).filter(areTexts);
+  return { ...nothing, id, secret: secrets.size === 1 ? [...secrets][0]! : null, url, events };
 }
 
-/** The places of all texts in the answer, as `secretAt` takes them, without the texts. Pure. */
-export function placesOfTexts(text: string): string[] {
-  const found: string[] = [];
+/** An object, or the only one of a list. */
+function objectIn(value: unknown): JsonObject | null {
+  const one: unknown = Array.isArray(value) && value.length === 1 ? value[0] : value;
+  return isObject(one) ? one : null;
+}
+
+const valuesIn = (place: JsonObject, name: string): unknown[] =>
+  Object.keys(place).flatMap((field) => (plainName(field) === name ? [place[field]] : []));
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+const areTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
+
+const secretsIn = (place: JsonObject): string[] =>
+  SECRET_NAMES.flatMap((name) => valuesIn(place, name))
+    .filter(isText)
+    .filter((text) => !MASKED.test(text));
+
+/** No answer holds a secret deeper. */
+const MAX_TEXT_DEPTH = 8;
+
+/** All texts in an answer by their places, such as `data.0.token`; `.` is the place in an answer that is only a text. Pure. */
+export function textsIn(answer: string): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
   const look = (value: unknown, path: readonly string[]) => {
-    if (found.length >= MAX_TEXTS || path.length > MAX_TEXT_DEPTH) return;
-    if (typeof value === 'string' && value !== '') found.push(path.length === 0 ? WHOLE : path.join('.'));
-    else if (typeof value === 'object' && value !== null) {
+    if (path.length > MAX_TEXT_DEPTH) return;
+    if (isText(value)) found.set(path.join('.') || '.', value);
+    else if (typeof value === 'object' && value !== null)
       for (const [name, inner] of Object.entries(value)) look(inner, [...path, name]);
-    }
   };
-  look(parsed(text) ?? text.trim(), []);
+  look(parsed(answer) ?? answer.trim(), []);
   return found;
-}
-
-/** The place of the text in an answer that is only a text. */
-const WHOLE = '.';
-
-/** The text at a dotted place such as `data.hook.token` or `data.0.token`; null: there is none. Pure. */
-export function secretAt(text: string, place: string): string | null {
-  let value: unknown = parsed(text) ?? text.trim();
-  for (const step of place === WHOLE ? [] : place.split('.')) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return null;
-    value = (value as JsonObject)[step];
-  }
-  return typeof value === 'string' && value !== '' ? value : null;
 }
 
 /** Undefined: not JSON. */
@@ -131,71 +132,4 @@ function parsed(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** An object, or the only one of a list. */
-function objectOf(value: unknown): JsonObject | null {
-  const one: unknown = Array.isArray(value) && value.length === 1 ? value[0] : value;
-  return isObject(one) ? one : null;
-}
-
-const listOf = (value: unknown): JsonObject[] => {
-  const one = objectOf(value);
-  return one === null ? [] : [one];
-};
-
-function firstOf<T, R>(list: readonly T[], find: (each: T) => R | null): R | null {
-  for (const each of list) {
-    const found = find(each);
-    if (found !== null) return found;
-  }
-  return null;
-}
-
-function textIn(place: JsonObject, name: string): string | null {
-  const value = place[name];
-  return typeof value === 'string' && value !== '' ? value : null;
-}
-
-function secretsAt(place: JsonObject): string[] {
-  return SECRET_NAMES.flatMap((name) => textIn(place, name) ?? []).filter((value) => !MASKED.test(value));
-}
-
-function idAt(place: JsonObject, name: string): string | null {
-  const value = place[name];
-  return isUsableId(value) ? value : wholeNumber(value);
-}
-
-function eventsAt(place: JsonObject): string[] | null {
-  const value = place['events'];
-  return Array.isArray(value) && value.every((each) => typeof each === 'string') ? value : null;
-}
-
-/** Fields of an error that hold text for people, the most telling first. */
-const MESSAGE_FIELDS = [
-  ...['detail', 'message', 'error_description', 'errorMessage', 'error', 'errors', 'title'],
-  ...['msg', 'errmsg', 'faultstring', 'fault', 'reason'],
-];
-
-/** May be a secret: no signing secret is shorter, and few words are longer. */
-const LONG_RUN = /[\w+/=-]{16,}/g;
-
-const MAX_MESSAGE_LENGTH = 200;
-
-/**
- * The one message that an error answer has for people, without what may be a secret in it. `asked`: our own request, whose words
- * are none. Null: the answer has no message, or is a web page. Pure.
- */
-export function messageIn(answer: string, asked = ''): string | null {
-  const document = parsed(answer) ?? (/^\s*[<{[]/.test(answer) ? null : answer);
-  const message = messageOf(document)?.replace(/\s+/g, ' ').trim();
-  if (!message) return null;
-  const shown = message.replace(LONG_RUN, (run) => (asked.includes(run) ? run : '[hidden]'));
-  return shown.slice(0, MAX_MESSAGE_LENGTH);
-}
-
-function messageOf(value: unknown): string | null {
-  if (typeof value === 'string') return value === '' ? null : value;
-  if (Array.isArray(value)) return firstOf(value, messageOf);
-  return isObject(value) ? firstOf(MESSAGE_FIELDS, (name) => messageOf(value[name])) : null;
 }

@@ -184,6 +184,11 @@ it.each([
   expect(kindOf(judged(403, body))).toBe(kind);
 });
 
+it('a failure of any depth is one', () => {
+  const body = `{"data":[],"errors":${'['.repeat(100_000)}"no"${']'.repeat(100_000)}}`;
+  expect(kindOf(judged(200, body))).toBe('failed');
+});
+
 it.each<[number, Record<string, string>, string, boolean]>([
   [404, { 'content-type': 'text/html; charset=utf-8' }, 'x', true],
   [400, { 'content-type': 'text/plain' }, '\n <html>', true],
