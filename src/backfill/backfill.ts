@@ -248,11 +248,11 @@ export function createBackfill(options: BackfillOptions) {
   /** Asks the API now and then while there is nothing to read, so that an outage is noticed. */
   async function lookIfDue(): Promise<void> {
     if (!upstream.isLookDue(lookEveryMs(options.requestsPerMinute))) return;
-    const refused = await upstream.look();
-    if (refused === null) return;
-    // The kind's full sync is tried again until the API accepts it.
-    planOf(refused).reasons.add('problem');
-    wake();
+    // A kind's full sync is tried again until the API accepts it.
+    for (const kind of await upstream.look()) {
+      planOf(kind).reasons.add('problem');
+      wake();
+    }
   }
 
   // ─── the planner ──────────────────────────────────────────────────────────────────────────────────────

@@ -318,9 +318,10 @@ export function createUpstream(
   /**
    * Asks for one policy, or for one vendor if the list of policies fails, only to see whether the service answers. When the answer
    * takes UNREACHABLE_AFTER_MS longer than the last one with this list, the service counts as silent until it answers. Returns the
-   * kind if the request was refused, or the first time that nobody can use its answer: a full sync shows what that means.
+   * kinds whose full syncs show what the answer means: the one asked for if the request was refused, or the first time that nobody can use
+   * its answer; and assessments too once neither list can be used.
    */
-  async function look(): Promise<ListedKind | null> {
+  async function look(): Promise<readonly Kind[]> {
     const listFails = (kind: ListedKind) => failing.has(addressOf(kind, null));
     const kind = listFails('policy') && !listFails('vendor') ? 'vendor' : 'policy';
     const page = firstPageOf(options.paging);
@@ -342,11 +343,11 @@ export function createUpstream(
         return client.listPage(kind, page, { ...call, onSend, query });
       });
       unusableLooks.delete(kind);
-      return null;
+      return [];
     } catch (error) {
       if (!(error instanceof UpstreamError)) {
         if (!signal.aborted) throw error;
-        return null;
+        return [];
       }
       const isUnusable = isUnreadable(error) && error.kind !== 'no_json';
       if (looksAtOne && isUnusable) {
@@ -356,8 +357,9 @@ export function createUpstream(
         return await look();
       }
       const isNew = isUnusable && !unusableLooks.has(kind);
-      if (isNew) unusableLooks.add(kind);
-      return isNew || isRefusal(error) ? kind : null;
+      if (!isNew) return isRefusal(error) ? [kind] : [];
+      unusableLooks.add(kind);
+      return unusableLooks.size === 1 ? [kind] : [kind, 'risk_assessment'];
     } finally {
       ended.abort(null);
     }

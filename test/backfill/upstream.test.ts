@@ -417,17 +417,17 @@ function looker() {
   return { state, looks };
 }
 
-it('a look whose answer nobody can use leads to a full sync of the kind once, and again after a good answer', async () => {
+it('a look whose answer nobody can use leads to a full sync of the kind once, and of assessments once neither list can be used, and again after a good answer', async () => {
   const { state, looks } = looker();
-  expect(await looks()).toEqual([null, null, null]);
+  expect(await looks()).toEqual([[], [], []]);
   const unusable = () => new UpstreamError('malformed', 'the answer is not JSON');
   state.answerTo = unusable;
   // While the policies' list fails, the vendors' is looked at.
-  expect(await looks()).toEqual(['policy', 'vendor', null]);
+  expect(await looks()).toEqual([['policy'], ['vendor', 'risk_assessment'], []]);
   state.answerTo = () => null;
-  expect(await looks()).toEqual([null, null, null]);
+  expect(await looks()).toEqual([[], [], []]);
   state.answerTo = unusable;
-  expect(await looks()).toEqual(['policy', null, null]);
+  expect(await looks()).toEqual([['policy', 'risk_assessment'], [], []]);
 });
 
 it.each([
@@ -437,7 +437,7 @@ it.each([
 ])('an idle service that answers a page of one row %s is looked at with whole pages', async (_, error) => {
   const { state, looks } = looker();
   state.answerTo = (query) => (query === undefined ? null : error);
-  expect(await looks()).toEqual([null, null, null]);
+  expect(await looks()).toEqual([[], [], []]);
   expect(state.asked).toBe(4);
 });
 

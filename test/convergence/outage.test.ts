@@ -150,6 +150,17 @@ it('a key that is revoked while nothing is to be read leaves no listed kind in s
   await stage.leapUntil('in sync again', isNow('in_sync', LISTED));
 });
 
+it('an API that answers everything with JSON of another thing while nothing is to be read leaves no kind in sync', async () => {
+  const { upstream } = stage;
+  const kinds = [...LISTED, 'risk_assessment'];
+  await stage.leapUntil('in sync', isNow('in_sync', LISTED));
+  upstream.faultOf = () => ({ fault: 'answer', body: { message: 'Welcome to the portal' } });
+  await stage.leapUntil('not understood', isNow('action_required', kinds), SHORT_STEP_MS);
+  upstream.faultOf = () => null;
+  await stage.leapUntil('in sync again', isNow('in_sync', LISTED));
+  await stage.leapUntil('known again', isNow('known_only', ['risk_assessment']));
+});
+
 it('a list that is answered 403 while its records can be read is asked for by its backoff, and has no other kind read each time', async () => {
   const { upstream, clock } = stage;
   await stage.leapUntil('in sync', isNow('in_sync', LISTED));
