@@ -8,6 +8,7 @@ import {
   type JsonObject,
   MAX_DEPTH,
   recordIdIn,
+  USUAL_FIELDS,
 } from './pointers.ts';
 
 /**
@@ -98,28 +99,16 @@ const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging', 'page', 
 export const plainName = (name: string): string => name.toLowerCase().replace(/[^a-z\d]/g, '');
 
 /** Fields that say that a list goes on, by a cursor or link, or by `true`. */
-const NEXT_NAMES = [
-  ...['next', 'nextcursor', 'nextpage', 'nextlink', 'nexturl', 'nextpagetoken', 'nexttoken', 'cursor'],
-  ...['hasmore', 'hasnext', 'hasnextpage', 'truncated', 'istruncated'],
-];
+const NEXT = /^(next(cursor|page|link|url|(page)?token)?|cursor|hasmore|hasnext(page)?|(is)?truncated)$/;
 /** Fields that say so by `false`. */
-const LAST_NAMES = [
-  'last',
-  'islast',
-  'islastpage',
-  'done',
-  'isdone',
-  'complete',
-  'iscomplete',
-  'exhaustivenbhits',
-];
+const LAST = /^((is)?(last|lastpage|done|complete)|exhaustivenbhits)$/;
 
 function nextIn(body: JsonObject, headers: Headers): Pick<List, 'next' | 'saysMore'> {
   for (const [prefix, place] of placesIn(body)) {
     const says = (field: string) =>
       place[field] === false
-        ? LAST_NAMES.includes(plainName(field))
-        : NEXT_NAMES.includes(plainName(field)) && Boolean(place[field]);
+        ? LAST.test(plainName(field))
+        : NEXT.test(plainName(field)) && Boolean(place[field]);
     const field = Object.keys(place).find(says);
     if (field === undefined) continue;
     return { next: prefix + field, ...(typeof place[field] === 'boolean' ? { saysMore: true } : {}) };
@@ -187,9 +176,6 @@ export function isErrorObject(object: JsonObject): boolean {
   return isError || (hasCode && hasMessage);
 }
 
-/** The fields of records that hold their name. */
-const NAMES = ['name', 'Name', 'title', 'Title'];
-
 /**
  * The record in the answer of its own address. Its id may be at any of the pointers, or be left out.
  * @throws MalformedAnswer, OtherRecordAnswered
@@ -215,7 +201,7 @@ function checkIsRecord(object: JsonObject): void {
   if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
   // Nor does a page of a list.
   const isBeside = (field: string) =>
-    BESIDE_DATA.includes(field) || TOTAL_NAMES.includes(plainName(field)) || Array.isArray(object[field]);
+    BESIDE_DATA.includes(field) || TOTAL.test(plainName(field)) || Array.isArray(object[field]);
   if (fields.every(isBeside)) throw new MalformedAnswer('the answer holds no record');
 }
 
@@ -251,17 +237,15 @@ function rowsOf(body: unknown, idOf: IdOf): unknown[] {
 }
 
 /** Names of a list's total, where it is not `meta.total`. */
-const TOTAL_NAMES = [
-  ...['total', 'totalcount', 'totalitems', 'totalrecords', 'totalelements', 'totalresults', 'totalrows'],
-  ...['totalhits', 'recordstotal', 'recordcount'],
-];
-const TOTAL_HEADERS = ['x-total-count', 'x-total', 'total-count', 'x-wp-total', 'x-pagination-total-count'];
+const TOTAL = /^(total(count|items|records|elements|results|rows|hits)?|recordstotal|recordcount)$/;
+const TOTAL_HEADER = /^(x-(wp-|pagination-)?)?total(-count)?$/;
 
 /** Also `Content-Range: items 0-9/25`, and the JSON of `X-Pagination`. */
 function totalsOf(headers: Headers): unknown[] {
   const range = /\/(\d+)\s*$/.exec(headers.get('content-range') ?? '');
   const pagination = /"total_?(?:count|items)?"\s*:\s*(\d+)/i.exec(headers.get('x-pagination') ?? '');
-  return [...TOTAL_HEADERS.map((name) => headers.get(name)), range?.[1], pagination?.[1]];
+  const named = [...headers].flatMap(([name, value]) => (TOTAL_HEADER.test(name) ? value : []));
+  return [...named, range?.[1], pagination?.[1]];
 }
 
 function metaOf(body: JsonObject, headers = new Headers()): Meta {
@@ -271,7 +255,7 @@ function metaOf(body: JsonObject, headers = new Headers()): Meta {
     return count === null ? [] : [[name, count]];
   });
   const totals = placesIn(body).flatMap(([, fields]) =>
-    Object.keys(fields).flatMap((name) => (TOTAL_NAMES.includes(plainName(name)) ? fields[name] : [])),
+    Object.keys(fields).flatMap((name) => (TOTAL.test(plainName(name)) ? fields[name] : [])),
   );
   const total = [...totals, ...totalsOf(headers)].map(countIn).find((count) => count !== null);
   return { ...(total === undefined ? {} : { total }), ...Object.fromEntries(counts) };
@@ -300,7 +284,7 @@ function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf)
   if (
     isObject(attributes) &&
     idOf(resource) !== null &&
-    !NAMES.some((name) => Object.hasOwn(resource, name))
+    !USUAL_FIELDS.name.some((name) => Object.hasOwn(resource, name))
   ) {
     // As JSON:API has it: the id beside the fields. Of two with one name the resource's own counts only as its id.
     return { ...resource, ...attributes, ...(Object.hasOwn(resource, 'id') ? { id: resource['id'] } : {}) };

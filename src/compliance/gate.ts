@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer';
 import {
   ERROR_NAMES,
   hasContent,
@@ -98,7 +97,10 @@ export function judge<T>(
     return failure(kind, `answered ${status}, and the answer ${text}`, false, { excerpt, retryAfterMs });
   }
   try {
-    return { value: expected.read(expected.asText ? textOf(reply.body) : json, headers), agedMs };
+    return {
+      value: expected.read(expected.asText ? new TextDecoder().decode(reply.body) : json, headers),
+      agedMs,
+    };
   } catch (error) {
     if (!(error instanceof MalformedAnswer)) throw error;
     return failure('malformed', error.message, true, { ...details, cause: error });
@@ -315,11 +317,6 @@ export function jsonIn(body: Uint8Array): unknown {
   } catch {
     return NO_JSON;
   }
-}
-
-/** Keeps every byte, because a service may show an answer only once. */
-function textOf(body: Uint8Array): string {
-  return Buffer.from(body).toString(isUtf8(body) ? 'utf8' : 'latin1');
 }
 
 const startOf = (body: Uint8Array, bytes = EXCERPT_BYTES): string =>

@@ -43,7 +43,7 @@ export const DEFAULT_DELETED_MARKERS = [
   ...['status=deleted', 'state=deleted'],
 ];
 
-const USUAL_FIELDS: Readonly<Record<Column, readonly string[]>> = {
+export const USUAL_FIELDS: Readonly<Record<Column, readonly string[]>> = {
   name: ['name', 'Name', 'title', 'Title'],
   version: ['version', 'Version'],
   status: ['status', 'Status'],
@@ -276,18 +276,17 @@ function takeApart(pointers: IdPointers): Paths {
   };
   const pathsOfKind = (kind: Kind, some: readonly FieldPath[]) =>
     some.filter((one) => one.kind === null || one.kind === kind).map(({ path }) => path);
-  const columnIn = (kind: Kind, column: Column) => {
-    const ofColumn = fields.filter((one) => one.column === column);
-    const set = pathsOfKind(kind, ofColumn);
-    return split(set.length > 0 ? set : USUAL_FIELDS[column]);
-  };
+  const columnsOf = (kind: Kind) =>
+    COLUMNS.map((column) => {
+      const set = pathsOfKind(
+        kind,
+        fields.filter((one) => one.column === column),
+      );
+      return [column, split(set.length > 0 ? set : USUAL_FIELDS[column])];
+    });
   return {
     own,
-    columns: forEachKind((kind) => ({
-      name: columnIn(kind, 'name'),
-      version: columnIn(kind, 'version'),
-      status: columnIn(kind, 'status'),
-    })),
+    columns: forEachKind((kind) => Object.fromEntries(columnsOf(kind)) as Record<Column, Path[]>),
     ignored: forEachKind((kind) => split(pathsOfKind(kind, ignored))),
     deleted: deleted.flatMap((marker) => {
       const [path = '', value = null] = marker.split('=');
