@@ -166,6 +166,13 @@ it.each<[number, Record<string, string>, string, number | null]>([
   [429, { 'retry-after': '9' }, 'rate_limited', 9_000],
   [503, { 'retry-after': '9' }, 'unreachable', 9_000],
   [503, {}, 'unreachable', null],
+  [
+    503,
+    { date: 'Mon, 05 Jan 2026 12:00:00 GMT', 'retry-after': 'Mon, 05 Jan 2026 12:00:30 GMT' },
+    'unreachable',
+    30_000,
+  ],
+  [206, {}, 'unexpected_status', null],
   [502, {}, 'unreachable', null],
   [400, {}, 'not_taken', null],
   [413, {}, 'not_taken', null],
