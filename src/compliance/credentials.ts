@@ -170,8 +170,14 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
 
   function open(row: StoredTokens): Tokens {
     if (row.refusal !== null) throw consentNeeded(row.refusal);
-    if (opened?.sealed !== row.sealed) {
-      opened = { sealed: row.sealed, tokens: opening(() => openTokens(options.key()!, row.sealed)) };
+    try {
+      if (opened?.sealed !== row.sealed)
+        opened = { sealed: row.sealed, tokens: openTokens(options.key()!, row.sealed) };
+    } catch (error) {
+      if (!(error instanceof MirrorError)) throw error;
+      // A wrong CREDENTIALS_KEY does not stop the service.
+      const { message, remedy } = error;
+      throw new UpstreamError('no_credentials', message, { remedy, cause: error });
     }
     return opened.tokens;
   }
@@ -253,27 +259,7 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
 const consentNeeded = (reason: string): UpstreamError =>
   noCredentials(`consent to the compliance service is needed again (${reason}): ${SIGN_IN}`);
 
-function noCredentials(message: string, because: { remedy?: string; cause?: unknown } = {}): UpstreamError {
-  return new UpstreamError('no_credentials', message, {
-    remedy:
-      'Sign in with `compliance-mirror login`: the running service uses it with its next request, and nothing is deleted meanwhile.',
-    ...because,
-  });
-}
-
-/** Turns a wrong CREDENTIALS_KEY into rejected credentials, which do not stop the service. */
-function opening<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    if (!(error instanceof MirrorError)) throw error;
-    throw noCredentials(`${error.message}: correct CREDENTIALS_KEY, or ${SIGN_IN}`, {
-      remedy:
-        'Set CREDENTIALS_KEY to the key the tokens were stored with, or sign in again; nothing is deleted meanwhile.',
-      cause: error,
-    });
-  }
-}
+const noCredentials = (message: string): UpstreamError => new UpstreamError('no_credentials', message);
 
 const PRINT_BYTES = 16;
 

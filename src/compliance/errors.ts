@@ -2,47 +2,95 @@ import { MirrorError } from '../platform/errors.ts';
 import { parseJson } from './json.ts';
 import type { JsonObject } from './pointers.ts';
 
-/**
- * Why a request brought no usable answer.
- * `no_credentials`: none that can be used, so nothing was sent. `unauthorized`, `forbidden`: the service refuses them.
- * `unreachable`: no whole answer in time, or one of whatever stands in between. `server`: the service itself fails.
- * `no_json`: a page, or a redirect to one. The API is not there, whatever was asked for.
- * `failed`, `partial`: a success by its status that says itself that it is none, or shows only a part of what was asked for.
- * `malformed`: the answer may not be the one asked for (no usable envelope, another id, too large).
- * `not_taken`: the service does not take what was asked for: a parameter, or the form of an id.
- * `unexpected_status`: a status without a meaning here, such as a 404 for a list.
- */
-export type UpstreamErrorKind =
-  | 'no_credentials'
-  | 'unauthorized'
-  | 'forbidden'
-  | 'rate_limited'
-  | 'unreachable'
-  | 'server'
-  | 'no_json'
-  | 'failed'
-  | 'partial'
-  | 'malformed'
-  | 'not_taken'
-  | 'unexpected_status';
+interface Meaning {
+  /** `refused`: we have no credentials that are accepted. `unusable`: the service answered, and nobody can use the answer. */
+  is: 'refused' | 'unusable' | 'failing';
+  /** Asked again, it may bring an answer. */
+  passes?: true;
+  remedy: string;
+}
 
-// biome-ignore format: names side by side
-const RETRYABLE: ReadonlySet<UpstreamErrorKind> = new Set([
-  'rate_limited', 'unreachable', 'server', 'no_json', 'partial',
-]);
-// biome-ignore format: names side by side
-const REFUSALS: ReadonlySet<UpstreamErrorKind> = new Set(['no_credentials', 'unauthorized', 'forbidden']);
-// biome-ignore format: names side by side
-const UNREADABLE: ReadonlySet<UpstreamErrorKind> = new Set([
-  'no_json', 'failed', 'partial', 'malformed', 'not_taken', 'unexpected_status',
-]);
+/** Why a request brought no usable answer. */
+const MEANINGS = {
+  /** None that can be used, so nothing was sent. */
+  no_credentials: {
+    is: 'refused',
+    remedy:
+      'Sign in with `compliance-mirror login`: the running service uses it with its next request, and nothing is deleted meanwhile.',
+  },
+  unauthorized: {
+    is: 'refused',
+    remedy:
+      'The service refuses our credentials: check COMPLIANCE_API_KEY or COMPLIANCE_CLIENT_*, and whether they were revoked. With OAuth, sign in again.',
+  },
+  forbidden: {
+    is: 'refused',
+    remedy:
+      'The credentials are known but may not do this: check their permissions and COMPLIANCE_SCOPES. With OAuth, what writes needs `compliance-mirror login --write`.',
+  },
+  rate_limited: {
+    is: 'failing',
+    passes: true,
+    remedy: 'The service wants fewer requests: lower COMPLIANCE_REQUESTS_PER_MINUTE.',
+  },
+  /** No whole answer in time, or one of whatever stands in between. */
+  unreachable: {
+    is: 'failing',
+    passes: true,
+    remedy: 'Check COMPLIANCE_BASE_URL, name resolution, certificates and the way to the service.',
+  },
+  server: {
+    is: 'failing',
+    passes: true,
+    remedy: 'The service itself fails; nothing to do here unless it lasts.',
+  },
+  /** A page, or a redirect to one. The API is not there, whatever was asked for. */
+  no_json: {
+    is: 'unusable',
+    passes: true,
+    remedy:
+      'Check that COMPLIANCE_BASE_URL is the API itself, and what stands in between: a proxy, a sign-in.',
+  },
+  /** A success by its status that says itself that it is none. */
+  failed: {
+    is: 'unusable',
+    remedy: 'Do as the service’s message says: often the credentials lack a permission or a scope.',
+  },
+  /** It says itself that it shows only a part of what was asked for. */
+  partial: {
+    is: 'unusable',
+    passes: true,
+    remedy: 'The service itself could not show everything; it is asked again.',
+  },
+  /** It may not be the answer to this: no usable envelope, another id, too large. */
+  malformed: {
+    is: 'unusable',
+    remedy: 'Check that COMPLIANCE_BASE_URL is the API itself and that ID_POINTERS_* fit its records.',
+  },
+  /** A parameter, or the form of an id. */
+  not_taken: {
+    is: 'unusable',
+    remedy: 'The service does not take what was asked for: change it as its message says.',
+  },
+  /** A status without a meaning here, such as a 404 for a list. */
+  unexpected_status: {
+    is: 'unusable',
+    remedy: 'Check COMPLIANCE_BASE_URL, and the request if it was your own.',
+  },
+} as const satisfies Record<string, Meaning>;
+
+export type UpstreamErrorKind = keyof typeof MEANINGS;
+
+const meaningOf = (kind: UpstreamErrorKind): Meaning => MEANINGS[kind];
+
+const REMEDY_OF_UNKNOWN = 'Look in the service whether the request took effect before you repeat it.';
 
 export interface UpstreamErrorDetails {
   retryAfterMs?: number | null;
   excerpt?: string | null;
   isPage?: boolean;
   outcomeUnknown?: boolean;
-  remedy?: string;
+  remedy?: string | undefined;
   cause?: unknown;
 }
 
@@ -60,9 +108,10 @@ export class UpstreamError extends MirrorError {
 
   constructor(kind: UpstreamErrorKind, message: string, details: UpstreamErrorDetails = {}) {
     const { retryAfterMs = null, excerpt = null, isPage = false, outcomeUnknown = false } = details;
+    const { passes = false, remedy } = meaningOf(kind);
     super(`upstream_${kind}`, message, {
-      retryable: RETRYABLE.has(kind) && !outcomeUnknown,
-      remedy: details.remedy,
+      retryable: passes && !outcomeUnknown,
+      remedy: outcomeUnknown ? REMEDY_OF_UNKNOWN : (details.remedy ?? remedy),
       cause: details.cause,
     });
     this.kind = kind;
@@ -82,11 +131,8 @@ export class UnaddressableError extends MirrorError {
   }
 }
 
-/** We have no credentials that the service accepts, or they may not do this. */
-export const isRefusal = ({ kind }: UpstreamError): boolean => REFUSALS.has(kind);
-
-/** The service answered, without a refusal and without a failure of its own, but we cannot use the answer. */
-export const isUnreadable = ({ kind }: UpstreamError): boolean => UNREADABLE.has(kind);
+export const isRefusal = ({ kind }: UpstreamError): boolean => meaningOf(kind).is === 'refused';
+export const isUnreadable = ({ kind }: UpstreamError): boolean => meaningOf(kind).is === 'unusable';
 
 /** How much of an unusable answer is shown to people. */
 const SHOWN_CHARACTERS = 200;

@@ -115,12 +115,10 @@ export function judge<T>(
     const { method, path, isSecret } = expected;
     const outcomeUnknown = mayHaveWorked && method === 'POST';
     const warning = outcomeUnknown ? '; whether it took effect is unknown, so it was not sent again' : '';
-    const hidden = isSecret && !more.excerpt ? HIDDEN : '';
-    const remedy = outcomeUnknown ? REMEDY_OF_UNKNOWN : REMEDIES[kind] + hidden;
-    return new UpstreamError(kind, `${method} ${path}: ${what}${warning}`, {
+    const hidden = isSecret && more.excerpt === null ? '; it is not shown: it may hold a signing secret' : '';
+    return new UpstreamError(kind, `${method} ${path}: ${what}${hidden}${warning}`, {
       ...more,
       outcomeUnknown,
-      remedy,
     });
   }
 }
@@ -346,26 +344,3 @@ function withoutBeginning(text: string, secret: string): string {
   }
   return text;
 }
-
-// ─── what to do ─────────────────────────────────────────────────────────────────────────────────────────────
-
-const HIDDEN = ' The answer is not shown: it may hold a signing secret.';
-const REMEDY_OF_UNKNOWN = 'Look in the service whether the request took effect before you repeat it.';
-
-const REMEDIES: Readonly<Record<UpstreamErrorKind, string>> = {
-  no_credentials: 'Sign in with `compliance-mirror login`, or check COMPLIANCE_CLIENT_*.',
-  unauthorized:
-    'The service refuses our credentials: check COMPLIANCE_API_KEY or COMPLIANCE_CLIENT_*, and whether they were revoked. With OAuth, sign in again.',
-  forbidden:
-    'The credentials are known but may not do this: check their permissions and COMPLIANCE_SCOPES. With OAuth, what writes needs `compliance-mirror login --write`.',
-  rate_limited: 'The service wants fewer requests: lower COMPLIANCE_REQUESTS_PER_MINUTE.',
-  unreachable: 'Check COMPLIANCE_BASE_URL, name resolution, certificates and the way to the service.',
-  server: 'The service itself fails; nothing to do here unless it lasts.',
-  no_json:
-    'Check that COMPLIANCE_BASE_URL is the API itself, and what stands in between: a proxy, a sign-in.',
-  failed: 'Do as the service’s message says: often the credentials lack a permission or a scope.',
-  partial: 'The service itself could not show everything; it is asked again.',
-  malformed: 'Check that COMPLIANCE_BASE_URL is the API itself and that ID_POINTERS_* fit its records.',
-  not_taken: 'The service does not take what was asked for: change it as its message says.',
-  unexpected_status: 'Check COMPLIANCE_BASE_URL, and the request if it was your own.',
-};

@@ -13,7 +13,7 @@ describe('the exit code', () => {
     ['a stored secret that CREDENTIALS_KEY does not open', UNREADABLE, 2],
     [
       'a request that lacks such a secret',
-      new MirrorError('upstream_unauthorized', 'x', { cause: UNREADABLE }),
+      new MirrorError('upstream_no_credentials', 'x', { cause: UNREADABLE }),
       2,
     ],
     ['a difference', new DifferenceFound('x'), 3],
