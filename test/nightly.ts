@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 const PROOFS: Readonly<Record<string, readonly string[]>> = {
   // With the files `*.nightly.ts`: every mutant, every page in every size, the matrix of shapes, growth of the store.
   'full tests': ['npx', 'vitest', 'run'],
-  'simulated histories': ['node', 'test/simulation/simulate.ts', '--seeds=10000'],
+  'simulated histories': ['node', 'test/simulation/simulate.ts', '--seeds=10000', '--from=10000000'],
   'simulated replicas': ['node', 'test/simulation/simulate.ts', '--postgres', '--seeds=100'],
   'hostile strangers': ['node', 'test/hostile/run.ts'],
   'faults of the disk': ['node', 'test/faults/run.ts'],

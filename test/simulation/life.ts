@@ -1,6 +1,6 @@
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import type { Store } from '../../src/store/store.ts';
-import type { Answer, Sent } from './sender.ts';
+import type { Answer } from './sender.ts';
 import type { Site, Stages } from './stages.ts';
 
 /** A process with the real stages in it, from its start to its death. */
@@ -9,7 +9,7 @@ export interface Life {
   name: string;
   stages: Stages;
   /** Resolves with `none` when the process dies first. */
-  deliver(sent: Sent, signedWall: number): Promise<Answer>;
+  deliver(body: string, signedWall: number): Promise<Answer>;
   kill(): void;
   /** Dies around the so-manieth verb from now that commits: before that is done, or before anyone hears of it. */
   killAt(commits: number, when: When, then: () => void): void;
@@ -77,12 +77,12 @@ export function createMortal(site: Site, name: string, onDeath: () => void): Mor
       kill();
       then?.();
     },
-    deliverTo: (stages) => async (sent, signedWall) => {
+    deliverTo: (stages) => async (body, signedWall) => {
       if (dead) return 'none';
       const { promise: cut, resolve } = Promise.withResolvers<'none'>();
       const onCut = () => resolve('none');
       inFlight.add(onCut);
-      const answer = await Promise.race([stages.deliver(sent, signedWall), cut]);
+      const answer = await Promise.race([stages.deliver(body, signedWall), cut]);
       inFlight.delete(onCut);
       return answer;
     },

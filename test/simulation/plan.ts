@@ -40,6 +40,10 @@ export interface Settings {
   riskIds: readonly string[];
   /** Answers may come from caches, and are up to so old. 0: none does. */
   cacheMs: number;
+  /** Answers with a 2xx may say that they failed, or are a part. */
+  saysFailure: boolean;
+  /** Share of events that come with others in one delivery. */
+  batches: number;
 }
 
 /** How the event of a change fares. */
@@ -53,13 +57,17 @@ export interface Message {
   type: number | 'odd';
   /** Carries the id of the event before it, with its own content. */
   reusesId: boolean;
+  /** Waits a moment for others, and comes in one delivery with them. */
+  joins: boolean;
 }
 
 export type Fault =
   | { fault: 'outage' | 'unauthorized' | 'forbidden' | 'rate_limited' | 'lost_path' }
   /** Its list, and with `all` its records' own addresses too, shows what was as this began. */
   | { fault: 'lagging'; kind: Kind; of: 'list' | 'all' }
-  | { fault: 'truncated' | 'gappy' | 'malformed' | 'page_ignored' | 'total_wrong' | 'forgetful'; kind: Kind };
+  | { fault: 'truncated' | 'gappy' | 'malformed' | 'page_ignored' | 'total_wrong' | 'forgetful'; kind: Kind }
+  /** Its answers say with a 2xx that they are a part, or that they failed. */
+  | { fault: 'partial' | 'failed'; kind: Kind };
 
 export type Operation = { at: number } & (
   | { do: 'write' | 'delete'; kind: Kind; id: string; message: Message | null }
@@ -83,6 +91,8 @@ const HOUR_MS = 3_600_000;
 /** Of seeds from here on the upstream lags, and caches stand before it. */
 export const LAGGING_FROM = 3_000_000;
 const LAGGING_TO = 4_000_000;
+/** Of seeds from here on some lag so; answers may say that they failed or are a part, and events come several in one delivery. */
+export const MIXED_FROM = 10_000_000;
 /** How long the API may lag behind an event, in SETTLEs. */
 const LONGEST_LAG = 15;
 
@@ -100,7 +110,10 @@ export function planOf(seed: number): Plan {
   const settings = settingsOf(chance);
   const long = chance.happens('long', 0.06) ? chance.pick('long', ['policy', 'vendor'] as const) : null;
   if (long !== null) lengthen(chance, settings, long);
-  const lags = seed >= LAGGING_FROM && seed < LAGGING_TO;
+  const isMixed = seed >= MIXED_FROM;
+  const lags = isMixed ? chance.happens('lags', 0.3) : seed >= LAGGING_FROM && seed < LAGGING_TO;
+  if (isMixed) settings.batches = chance.pick('batches', [0, 0.3, 0.8]);
+  settings.saysFailure = isMixed;
   if (lags) {
     settings.cacheMs = chance.pick('cache', [0, settings.settleMs, settings.settleMs * 12]);
     // What no pointer finds, nothing can be compared with.
@@ -208,6 +221,8 @@ function settingsOf(chance: Chance): Settings {
     references,
     riskIds: chance.happens('file', 0.3) ? ['r0', 'r1'] : [],
     cacheMs: 0,
+    saysFailure: false,
+    batches: 0,
   };
 }
 
@@ -297,7 +312,7 @@ function flaps(chance: Chance, spanMs: number, { settleMs }: Settings): Operatio
 
 function messageOf(
   chance: Chance,
-  { settleMs, elsewhere }: Settings,
+  { settleMs, elsewhere, batches }: Settings,
   loss: number,
   patient: boolean,
 ): Message | null {
@@ -329,11 +344,17 @@ function messageOf(
       : null,
     type: chance.happens('odd', 0.04) ? 'odd' : chance.between('type', 0, 2),
     reusesId: chance.happens('reused', 0.03),
+    joins: chance.happens('joins', batches),
   };
 }
 
-function faultOf(chance: Chance, at: number, { settleMs }: Settings): Operation {
+function faultOf(chance: Chance, at: number, { settleMs, saysFailure }: Settings): Operation {
   const listed = chance.pick('listed', ['policy', 'vendor'] as const);
+  if (saysFailure && chance.happens('says failure', 0.3)) {
+    const fault = chance.pick('says', ['partial', 'failed'] as const);
+    const forMs = settleMs * chance.between('lasts', 1, 15);
+    return { at, do: 'fault', fault: { fault, kind: chance.pick('of', KINDS) }, forMs };
+  }
   const fault: Fault = chance.pick('fault', [
     ...(['outage', 'unauthorized', 'forbidden', 'rate_limited', 'lost_path'] as const).map((name) => ({
       fault: name,

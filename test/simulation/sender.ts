@@ -19,6 +19,8 @@ export interface Sent {
   isBeside: boolean;
 }
 
+/** How long an event waits for others that come in one delivery with it. In SETTLEs. */
+const JOINED_IN_SETTLES = 0.5;
 /** How long the sender waits between its attempts; then it gives up. In SETTLEs. */
 const RETRIES_IN_SETTLES = [1, 4, 12];
 
@@ -53,14 +55,16 @@ export interface Sender {
 export function createSender(options: {
   world: World;
   settings: Settings;
-  deliver: (sent: Sent, signedWall: number) => Promise<Answer>;
+  /** Of one event, or of several in one body. */
+  deliver: (sent: readonly Sent[], signedWall: number) => Promise<Answer>;
 }): Sender {
   const { world, settings } = options;
+  const joined: Sent[] = [];
   let count = 0;
   let lastId = '';
   let outstanding = 0;
 
-  function attempt(sent: Sent, number: number): void {
+  function attempt(sent: readonly Sent[], number: number): void {
     const again = () => {
       const wait = RETRIES_IN_SETTLES[number];
       if (wait !== undefined) later(sent, wait * settings.settleMs, number + 1);
@@ -72,12 +76,20 @@ export function createSender(options: {
     });
   }
 
-  function later(sent: Sent, delayMs: number, number: number): void {
+  function after(delayMs: number, then: () => void): void {
     outstanding += 1;
     world.at(world.now() + delayMs, null, () => {
       outstanding -= 1;
-      attempt(sent, number);
+      then();
     });
+  }
+
+  const later = (sent: readonly Sent[], delayMs: number, number: number) =>
+    after(delayMs, () => attempt(sent, number));
+
+  function join(sent: Sent): void {
+    joined.push(sent);
+    if (joined.length === 1) after(JOINED_IN_SETTLES * settings.settleMs, () => attempt(joined.splice(0), 0));
   }
 
   return {
@@ -102,7 +114,10 @@ export function createSender(options: {
       const isBeside =
         kind === 'risk_assessment' && message.shape === BESIDE && message.payload !== 'unusable';
       const sent = { id, body, kind, recordId, rev: version.rev, findable, isBeside };
-      for (const delay of message.copiesMs) later(sent, delay, 0);
+      const isJoined = message.joins && message.payload !== 'broken';
+      for (const delay of message.copiesMs)
+        if (isJoined) after(delay, () => join(sent));
+        else later([sent], delay, 0);
     },
     outstanding: () => outstanding,
   };
@@ -155,6 +170,10 @@ const SHAPES_OF_ID: readonly ((kind: Kind, id: string, shown: JsonObject) => Jso
 ];
 
 const otherThan = (kind: Kind, id: string) => (id === `${kind[0]}0` ? `${kind[0]}1` : `${kind[0]}0`);
+
+/** The body of a delivery with all of them. */
+export const bodyOf = (sent: readonly Sent[]): string =>
+  sent.length === 1 ? sent[0]!.body : `{"events":[${sent.map(({ body }) => body).join(',')}]}`;
 
 /** Whether a delivery was an event of its record's kind, readable or not. */
 export function isEventOfItsKind(sent: Sent): boolean {

@@ -18,7 +18,7 @@ import type { ProvisionalOutcome, Store, Unknown } from '../../src/store/store.t
 import { DiskFull, type Mortal } from './life.ts';
 import type { Settings } from './plan.ts';
 import type { Chance } from './random.ts';
-import type { Answer, Sent } from './sender.ts';
+import type { Answer } from './sender.ts';
 import type { World } from './time.ts';
 
 /** As the settings' defaults have it. */
@@ -61,7 +61,7 @@ export interface Stages {
   id(): string | null;
   /** Its start is over: before, nobody can ask it for anything. */
   isRunning(): boolean;
-  deliver(sent: Sent, signedWall: number): Promise<Answer>;
+  deliver(body: string, signedWall: number): Promise<Answer>;
   requestFullSync(kinds: readonly Kind[]): void;
   refetch(kind: Kind, id: string): void;
   approve(pending: { kind: Kind; ids: readonly string[] }): Promise<void>;
@@ -247,12 +247,12 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
   return {
     id: () => id,
     isRunning: () => running !== null,
-    async deliver(sent, signedWall) {
+    async deliver(body, signedWall) {
       if (running === null) return 'none';
       const { inbox, watch } = running;
       const ageMs = own.wall() - signedWall;
       const t = String(Math.floor(signedWall / 1000));
-      const parsed = parseEnvelope(Buffer.from(sent.body), { pointers: POINTERS, t });
+      const parsed = parseEnvelope(Buffer.from(body), { pointers: POINTERS, t });
       if (Math.abs(ageMs) > TOLERANCE_MS) {
         for (const about of parsed.ok ? parsed.events : [parsed.unusable]) watch.onRejectedTimestamp(about);
         return 'refused';

@@ -7,7 +7,7 @@ import type { Life } from './life.ts';
 import { createModel } from './model.ts';
 import { initialIds, type Operation, type Plan } from './plan.ts';
 import { createChance } from './random.ts';
-import { type Answer, createSender, type Sent } from './sender.ts';
+import { type Answer, bodyOf, createSender, type Sent } from './sender.ts';
 import type { Site, Stages } from './stages.ts';
 import { createWorld, type Work } from './time.ts';
 import { createUpstreamClient, type Weather } from './upstream.ts';
@@ -195,14 +195,15 @@ export function createStory<Alive extends Life>(
 
   // ─── what happens ─────────────────────────────────────────────────────────────────────────────────────
 
-  async function deliver(sent: Sent, signedWall: number): Promise<Answer> {
-    sentByBody.set(sent.body, sent);
+  async function deliver(sent: readonly Sent[], signedWall: number): Promise<Answer> {
+    for (const one of sent) sentByBody.set(one.body, one);
+    const body = bodyOf(sent);
     const one = someone('balancer');
     const to = chance.happens('several', TO_SEVERAL) ? living() : one === null ? [] : [one];
     const patience = Promise.withResolvers<'none'>();
     const forget = world.at(world.now() + SENDER_PATIENCE_MS, null, () => patience.resolve('none'));
     const answers = await Promise.all(
-      to.map((life) => Promise.race([life.deliver(sent, signedWall), patience.promise])),
+      to.map((life) => Promise.race([life.deliver(body, signedWall), patience.promise])),
     );
     forget();
     const answer =
@@ -210,11 +211,12 @@ export function createStory<Alive extends Life>(
     // One that is alone, and lives still, has nobody to wait for.
     if (isAlone && answer === 'none' && one !== null && lives.includes(one)) {
       if (world.now() > trouble.fullUntil + RESTART_MS)
-        fail(`${sent.id} was turned away, and nothing kept the mirror from storing it`);
+        fail(`${sent[0]!.id} was turned away, and nothing kept the mirror from storing it`);
     }
-    const { id, kind, recordId, rev } = sent;
-    trace(`delivery ${id} about ${kind} ${recordId} version ${rev}: ${answers.join(', ') || 'none'}`);
-    if (answer === 'acknowledged') acknowledged.add(id);
+    for (const { id, kind, recordId, rev } of sent) {
+      trace(`delivery ${id} about ${kind} ${recordId} version ${rev}: ${answers.join(', ') || 'none'}`);
+      if (answer === 'acknowledged') acknowledged.add(id);
+    }
     return answer;
   }
   const sender = createSender({ world, settings, deliver });

@@ -33,6 +33,9 @@ export interface Weather {
 
 const RETRY_AFTER_MS = 2_000;
 
+/** Of an answer that nobody understands. */
+const GARBLED: ReadonlySet<UpstreamErrorKind> = new Set(['malformed', 'partial', 'failed']);
+
 /**
  * The service's read side, answering from the model: each answer shows one moment of the past, at most SETTLE before
  * it was served, and some fail.
@@ -129,12 +132,9 @@ export function createUpstreamClient(options: {
     if (!weather.rough || !chance.happens(`error ${name} ${LANE_LABELS[lane]}`, settings.errorRate))
       return null;
     const kind = chance.pick(`error ${name}`, [
-      'server',
-      'network',
-      'timeout',
-      'malformed',
-      'rate_limited',
-    ] as const);
+      ...(['server', 'network', 'timeout', 'malformed', 'rate_limited'] as const),
+      ...(settings.saysFailure ? (['partial', 'failed'] as const) : []),
+    ]);
     return kind === 'rate_limited' ? failed(kind, RETRY_AFTER_MS) : failed(kind);
   }
 
@@ -146,6 +146,7 @@ export function createUpstreamClient(options: {
     const fault = faultOn(kind);
     if (pathIsLost()) throw failed('unexpected_status');
     if (fault === 'malformed' && page > 1) throw failed('malformed');
+    if (fault === 'partial' || fault === 'failed') throw failed(fault);
     const all = fault === 'forgetful' ? [] : model.list(kind, shownAt);
     const { pageSize } = settings;
     const at = fault === 'page_ignored' ? 0 : (page - 1) * pageSize;
@@ -180,7 +181,7 @@ export function createUpstreamClient(options: {
       options.onAnswer(kind, id, 'outcome' in seen && seen.outcome === 'missing' ? 'missing' : 'shown');
       return seen;
     } catch (error) {
-      if (error instanceof UpstreamError && error.kind === 'malformed') options.onAnswer(kind, id, 'garbled');
+      if (error instanceof UpstreamError && GARBLED.has(error.kind)) options.onAnswer(kind, id, 'garbled');
       throw error;
     }
   }
@@ -200,7 +201,9 @@ export function createUpstreamClient(options: {
         kind,
         id,
         exchange(`${kind} ${id}`, call, (shownAt) => {
-          const gone = pathIsLost() || faultOn(kind) === 'forgetful';
+          const fault = faultOn(kind);
+          if (fault === 'partial' || fault === 'failed') throw failed(fault);
+          const gone = pathIsLost() || fault === 'forgetful';
           const object = gone ? null : model.shown(kind, id, shownAt);
           if (object === null) return { outcome: 'missing' } as RecordAnswer;
           return { outcome: 'found', object: readAs(kind, id, object) } as RecordAnswer;
