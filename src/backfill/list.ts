@@ -3,14 +3,7 @@ import type { Lane } from '../compliance/budget.ts';
 import type { Page } from '../compliance/client.ts';
 import { isUnreadable, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { Kind, ListedKind } from '../compliance/kinds.ts';
-import {
-  type AskForPage,
-  explainBefore,
-  explainRepeat,
-  isOffset,
-  isWholeList,
-  type SeenPage,
-} from '../compliance/paging.ts';
+import { explainBefore, explainRepeat, isOffset, isWholeList, type SeenPage } from '../compliance/paging.ts';
 import { recordIdIn } from '../compliance/pointers.ts';
 import { momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';
@@ -162,8 +155,7 @@ export function createListReader(
         if ((isRepeat || !hasRows) && unusable !== null) throw malformed(unusable);
         if (isRepeat && page === 1) {
           const whole = { ...seenIn(kind, answer), next: first!.next };
-          if (!isWholeList(whole, paging))
-            throw misfit(await explainRepeat(first!, paging, extraPagesOf(request)));
+          if (!isWholeList(whole, paging)) throw misfit(explainRepeat(first!, paging));
         } else if (isRepeat && sizeOf(list) !== list.total) {
           throw unended(`page ${number} repeats ${ids === before ? 'the one before it' : 'the first'}`);
         }
@@ -275,26 +267,24 @@ export function createListReader(
     return { ids: objects.flatMap((object) => recordIdIn(object, kind, pointers) ?? []), meta, next };
   }
 
-  /** For pages that are read only to examine the paging. Null: the service has no such page. */
-  function extraPagesOf({ kind, lane }: ListRequest): AskForPage {
-    return async (page, query) => {
-      try {
-        const how = { query: query ?? undefined, tries: TRIES_PER_EXTRA_PAGE };
-        return seenIn(kind, (await upstream.page(kind, page, lane, how)).answer);
-      } catch (error) {
-        // Some services answer 5xx for page 0.
-        const isNone = error instanceof UpstreamError && (isUnreadable(error) || error.kind === 'server');
-        if (isNone) return null;
-        throw error;
-      }
-    };
+  /** Null: the service has no such page. */
+  async function pageBefore({ kind, lane }: ListRequest): Promise<SeenPage | null> {
+    try {
+      const how = { tries: TRIES_PER_EXTRA_PAGE };
+      return seenIn(kind, (await upstream.page(kind, paging.firstPage - 1, lane, how)).answer);
+    } catch (error) {
+      // Some services answer 500 for page 0.
+      const isNone = error instanceof UpstreamError && (isUnreadable(error) || error.kind === 'server');
+      if (isNone) return null;
+      throw error;
+    }
   }
 
   /** A list read from its second page on looks like a whole one. Throws if the page before the first holds records of it. */
   async function checkFirstPage({ request, list }: UnderWay, first: SeenPage): Promise<void> {
     // With a total that fits, nothing can be missing before the first page.
     if (byOffset || paging.firstPage === 0 || sizeOf(list) === list.total) return;
-    const earlier = await extraPagesOf(request)(paging.firstPage - 1, null);
+    const earlier = await pageBefore(request);
     const seen = { has: (id: string) => list.ids.has(id) || list.gone.has(id) };
     const finding = explainBefore(earlier, first, seen, paging);
     if (finding !== null) throw misfit(finding);

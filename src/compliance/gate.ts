@@ -115,7 +115,10 @@ export function judge<T>(
     const { method, path, isSecret } = expected;
     const outcomeUnknown = mayHaveWorked && method === 'POST';
     const warning = outcomeUnknown ? '; whether it took effect is unknown, so it was not sent again' : '';
-    const hidden = isSecret && more.excerpt === null ? '; it is not shown: it may hold a signing secret' : '';
+    const hidden =
+      isSecret && more.excerpt === null
+        ? ', in words that are not shown: they may hold a signing secret'
+        : '';
     return new UpstreamError(kind, `${method} ${path}: ${what}${hidden}${warning}`, {
       ...more,
       outcomeUnknown,

@@ -20,8 +20,7 @@ export interface SeenPage {
 /** Parameters that count the records to leave out. All others count pages. */
 const OFFSET_PARAMS: ReadonlySet<string> = new Set(['offset', 'skip', 'start']);
 
-/** Tried in this order when a service ignores the configured parameter. */
-const KNOWN_PARAMS = ['page', 'pageNumber', 'page_number', 'page[number]', ...OFFSET_PARAMS];
+const USUAL_PARAMS = ['page', 'pageNumber', 'page_number', 'page[number]', ...OFFSET_PARAMS];
 
 /** Page sizes that services use by default. This many records may be only the first page. */
 const USUAL_SIZES: ReadonlySet<number> = new Set([10, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1000]);
@@ -43,55 +42,26 @@ export function isWholeList({ ids, meta, next }: SeenPage, asked: PagingSettings
   return distinct !== asked.pageSize && distinct !== meta.perPage && !USUAL_SIZES.has(distinct);
 }
 
-/** Asks for one page, with these parameters or the configured ones. Null: the answer is no list. */
-export type AskForPage = (page: number, query: Record<string, string> | null) => Promise<SeenPage | null>;
-
-type Attempt = [page: number, query: Record<string, string> | null, proven: string];
-
-/** After this many failures in a row, no other parameter is tried. */
-const FAILURES_MAX = 2;
-
-/**
- * Why the second page repeats the first, and what to set. Tries other parameters with one request each. A parameter is proven if it shows
- * records that the first page did not show, while the configured second page still repeats the first.
- */
-export async function explainRepeat(
-  first: SeenPage,
-  asked: PagingSettings,
-  ask: AskForPage,
-): Promise<string> {
-  const { pageParam, perPageParam, firstPage, pageSize } = asked;
-  const seen = new Set(first.ids);
-  const second = isOffset(pageParam) ? seen.size : firstPage + 1;
-  const sameFromZero =
-    'pages 0 and 1 are the same, and page 2 is different: the first page of this list has the number 1; set COMPLIANCE_FIRST_PAGE=1';
-  const attempts: Attempt[] = [
-    ...(firstPage === 0 && !isOffset(pageParam) ? [[2, null, sameFromZero] satisfies Attempt] : []),
-    ...KNOWN_PARAMS.filter((param) => param !== pageParam).map((param) => {
-      const page = isOffset(param) ? seen.size : 2;
-      const query = { [param]: String(page), [perPageParam]: String(pageSize) };
-      const proven = `the service ignores “${pageParam}”, and “${param}=${page}” shows the next records; set COMPLIANCE_PAGE_PARAM=${param}`;
-      return [page, query, proven] satisfies Attempt;
-    }),
-  ];
-  let failures = 0;
-  for (const [page, query, proven] of attempts) {
-    const shown = await ask(page, query);
-    // A failure of the first attempt, page 2, says nothing about other parameters.
-    if (query !== null) failures = shown === null ? failures + 1 : 0;
-    if (failures >= FAILURES_MAX) break;
-    if (shown === null || shown.ids.length === 0 || shown.ids.some((id) => seen.has(id))) continue;
-    const again = await ask(second, null);
-    if (again?.ids.every((id) => seen.has(id))) return proven;
-  }
-  const shown = `the second page shows the same ${first.ids.length} records as the first`;
-  if (first.next !== null)
-    return `${shown}, and its field “${first.next}” says how the list goes on: paging by cursors or links is not supported`;
+/** Why the second page repeats the first, and what to set. Pure. */
+export function explainRepeat(
+  { ids, meta, next }: SeenPage,
+  { pageParam, firstPage }: PagingSettings,
+): string {
   const inAll =
-    first.meta.total === undefined
+    meta.total === undefined
       ? 'and nothing says whether these are all: many services cut a page to this size'
-      : `of ${first.meta.total}`;
-  return `${shown}, ${inAll}. The service ignores “${pageParam}”, and none of ${KNOWN_PARAMS.join(', ')} helps. Set COMPLIANCE_PAGE_PARAM to the parameter in its documentation`;
+      : `of ${meta.total}`;
+  const others = USUAL_PARAMS.filter((param) => param !== pageParam).join(', ');
+  const param = `The service ignores “${pageParam}”: set COMPLIANCE_PAGE_PARAM to the parameter in its documentation, such as ${others}`;
+  const fromOne =
+    firstPage === 0 && !isOffset(pageParam)
+      ? '. Or its first page has the number 1: set COMPLIANCE_FIRST_PAGE=1'
+      : '';
+  const cursor =
+    next === null
+      ? ''
+      : `. Its field “${next}” says how the list goes on, but paging by cursors or links is not supported`;
+  return `the second page shows the same ${ids.length} records as the first, ${inAll}. ${param}${fromOne}${cursor}`;
 }
 
 /** What to set if the page `before` the first shows records which are not in the list as read; null: it does not. Pure. */
