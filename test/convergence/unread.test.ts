@@ -322,7 +322,11 @@ it('settings that name the place settle at the next start all that failed before
 });
 
 describe('a record that is answered 403', () => {
-  beforeEach(() => begin());
+  beforeEach(async () => {
+    await begin();
+    // Else the first full sync may still read it.
+    await settled('vendor');
+  });
 
   const forbid = (isForbidden: (path: string) => boolean) => {
     stage.upstream.faultOf = ({ path }) => (isForbidden(path) ? { fault: 'status', status: 403 } : null);
@@ -359,12 +363,12 @@ describe('a record that is answered 403', () => {
   it('as every other is, is a matter of the credentials', async () => {
     forbid((path) => path.includes('/vendors/'));
     await rename('ven-1', 'Hidden');
-    await stage.leapUntil(
-      'the problem alone',
-      async () => (await open()).join() === 'credentials_rejected null',
-    );
+    // Not only the open ones: the list can be read, so after a few failures it settles the record, and the problem is over.
+    await stage.leapUntil('a problem', async () => (await stage.problems()).length > 0);
     forbid(() => false);
     await settled('vendor');
+    const named = (await stage.problems()).map(({ reason, record_id }) => `${reason} ${record_id}`);
+    expect(new Set(named)).toEqual(new Set(['credentials_rejected null']));
     expect(stage.compare().differences).toEqual([]);
   });
 });
