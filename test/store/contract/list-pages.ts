@@ -72,17 +72,19 @@ export function describeListPages(open: OpenEngine): void {
           async (scene) => {
             const inPage: ReadObject[] = [];
             const alone: ReadObject[] = [];
-            for (const name of Object.keys(SHOWN))
-              await hold(scene, [`page_readAgain_${name}`, `lone_readAgain_${name}`]);
+            const idsOf = (group: 'page' | 'lone', history: string) =>
+              Object.keys(SHOWN).map((name) => `${group}_${history}_${name}`);
+            await hold(scene, [...idsOf('page', 'readAgain'), ...idsOf('lone', 'readAgain')]);
             const early = await scene.beginRead();
             for (const [history, happens] of Object.entries(HISTORIES)) {
-              for (const [name, shows] of Object.entries(SHOWN)) {
-                const [one, other] = [`page_${history}_${name}`, `lone_${history}_${name}`];
-                await happens(scene, [one, other]);
-                inPage.push({ id: one, json: JSON.stringify(shows(one)) });
-                alone.push({ id: other, json: JSON.stringify(shows(other)) });
-                scene.pass(1);
+              const [ones, others] = [idsOf('page', history), idsOf('lone', history)];
+              await happens(scene, [...ones, ...others]);
+              for (const [nth, shows] of Object.values(SHOWN).entries()) {
+                const shown = (id: string) => ({ id, json: JSON.stringify(shows(id)) });
+                inPage.push(shown(ones[nth]!));
+                alone.push(shown(others[nth]!));
               }
+              scene.pass(1);
             }
             if (when === 'before') scene.pass(2 * SETTLE_MS);
             const read = {
@@ -175,7 +177,8 @@ async function hold(scene: Scene, ids: string[]): Promise<void> {
 }
 
 async function hear(scene: Scene, ids: string[], type: string, shows: JsonObject): Promise<void> {
-  for (const id of ids)
-    await scene.accept(scene.event({ kind: KIND, recordId: id, type, data: { id, ...shows } }));
+  await scene.accept(
+    ...ids.map((id) => scene.event({ kind: KIND, recordId: id, type, data: { id, ...shows } })),
+  );
   await scene.work({ pointers: POINTERS });
 }

@@ -28,8 +28,9 @@ export function describeProcessing(open: OpenEngine): void {
       'takes no more than one of the bodies goes beyond a bound of bytes, the others next',
       inScene(open, async (scene) => {
         for (const [id, megabytes] of [...'abcdefg'].map((each, n) => [each, n === 5 ? 5 : 1] as const)) {
-          const shows = { notes: 'x'.repeat(megabytes * 1_000_000) };
-          await scene.accept(scene.event({ id, recordId: `pol_${id}`, shows }));
+          // About records that nobody knows, so that nothing of them is shown.
+          const about = { id, kind: 'vendor', recordId: `ven_${id}`, type: 'vendor.removed' } as const;
+          await scene.accept(scene.event({ ...about, shows: { notes: 'x'.repeat(megabytes * 1_000_000) } }));
         }
         expect(ids(await scene.work())).toEqual(['a', 'b', 'c', 'd', 'e']);
         expect(ids(await scene.work())).toEqual(['f']);
