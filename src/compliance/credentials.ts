@@ -71,8 +71,6 @@ interface TokenSource {
   current: () => Promise<Tokens | null>;
   /** Others in place of those that are at their end, or whose access token was `rejected`. */
   renew: (rejected: string | null, signal: AbortSignal) => Promise<Tokens>;
-  /** They can only be replaced by a person. */
-  isFinal: (tokens: Tokens) => boolean;
 }
 
 /** One renewal at a time in this process. If it is refused, all that wait get the refusal. If it was aborted by its own caller, the next one begins another. */
@@ -101,11 +99,7 @@ function tokenCredentials({ clock }: CredentialsOptions, source: TokenSource): C
     },
 
     async renew(signal, rejected) {
-      const token = rejected.replace(/^Bearer /, '');
-      const tokens = await source.current();
-      // Then there is nothing to try, and the 401 itself is the better message.
-      if (tokens !== null && source.isFinal(tokens) && tokens.accessToken === token) return false;
-      await usable(token, signal);
+      await usable(rejected.replace(/^Bearer /, ''), signal);
       return true;
     },
 
@@ -133,7 +127,6 @@ function serviceAccount(options: CredentialsOptions, endpoint: TokenEndpoint): T
 
   return {
     current: async () => tokens,
-    isFinal: () => false,
     async renew(_rejected, signal) {
       try {
         tokens = await endpoint.clientCredentials(scopesFor(settings.scopes, needs), signal);
@@ -253,7 +246,7 @@ function personsGrant(options: CredentialsOptions, endpoint: TokenEndpoint): Tok
     }
   }
 
-  return { current, renew, isFinal: (tokens) => tokens.refreshToken === null };
+  return { current, renew };
 }
 
 const consentNeeded = (reason: string): UpstreamError =>

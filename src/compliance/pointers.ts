@@ -96,12 +96,12 @@ export function isAddressable(id: string): boolean {
  * assessment, so an id that no path can carry is not taken for an assessment's.
  */
 export function recordIdIn(document: JsonObject, kind: Kind, pointers: IdPointers): string | null {
-  for (const path of pathsOf(pointers).own[kind]) {
-    const id = idAt(document, path, kind);
-    if (id !== null) return id;
-  }
-  return null;
+  const path = pathOfId(document, kind, pointers);
+  return path === undefined ? null : idAt(document, path, kind);
 }
+
+const pathOfId = (document: JsonObject, kind: Kind, pointers: IdPointers): Path | undefined =>
+  pathsOf(pointers).own[kind].find((path) => idAt(document, path, kind) !== null);
 
 /** For people: why `recordIdIn` finds no id. */
 export function whyNoId(document: JsonObject, kind: Kind, pointers: IdPointers): string {
@@ -127,11 +127,8 @@ export function hasRecordId(document: JsonObject, kind: Kind, id: string, pointe
 
 /** The object that holds the record's fields: the one with its id (`vendor` for `vendor.id`), or the document itself. */
 export function recordContentIn(document: JsonObject, kind: Kind, pointers: IdPointers): JsonObject {
-  for (const path of pathsOf(pointers).own[kind]) {
-    if (idAt(document, path, kind) === null) continue;
-    return path.length === 1 ? document : (valueAt(document, path.slice(0, -1)) as JsonObject);
-  }
-  return document;
+  const path = pathOfId(document, kind, pointers) ?? [];
+  return valueAt(document, path.slice(0, -1)) as JsonObject;
 }
 
 /** A place of a kind's ids in payloads that the API has proven, and that is in no setting. */
@@ -175,11 +172,8 @@ export function idFieldsOf(pointers: IdPointers): ReadonlySet<string> {
  * own record.
  */
 export function assessmentsNamedIn(document: JsonObject, kind: Kind, pointers: IdPointers): string[] {
-  for (const path of pathsOf(pointers).assessments[kind]) {
-    const id = idAt(document, path, 'risk_assessment');
-    if (id !== null) return [id];
-  }
-  return [];
+  const ids = pathsOf(pointers).assessments[kind].map((path) => idAt(document, path, 'risk_assessment'));
+  return ids.filter((id) => id !== null).slice(0, 1);
 }
 
 /** False: the document names no assessment. `json`: the document as JSON.stringify writes it. */

@@ -153,17 +153,15 @@ function failureOf(error: unknown): ExchangeFailure {
     // fetch refused to build the request. Its own message would quote the header or URL with its secrets.
     return new ExchangeFailure('unreachable', 'the request could not be built', false);
   }
+  let { cause } = error;
   // What a proxy on the way answers to be asked for a tunnel is wrapped once more.
-  const isTunnel = error.cause instanceof DOMException && error.cause.cause !== undefined;
-  const cause = isTunnel ? (error.cause as DOMException).cause : error.cause;
+  while (cause instanceof Error && cause.cause !== undefined) cause = cause.cause;
   const text = cause instanceof Error ? cause.message : String(cause);
   // fetch reports a redirect only by these words.
   if (text === 'unexpected redirect')
     return new ExchangeFailure('no_json', 'the answer is a redirect, which is never followed');
-  // These too: of a port that it never asks, as of another protocol.
-  if (text === 'bad port') return new ExchangeFailure('unreachable', 'no request goes to this port', false);
   const code = String((cause as { code?: unknown } | null)?.code ?? '');
   if (code.startsWith('Z_')) return new ExchangeFailure('malformed', 'the answer is no valid gzip');
   const maybeSent = !NEVER_SENT.has(code) && !NEVER_SENT_FAMILIES.test(code);
-  return new ExchangeFailure('unreachable', isTunnel ? text : code || text, maybeSent, error);
+  return new ExchangeFailure('unreachable', text || code, maybeSent, error);
 }

@@ -337,6 +337,13 @@ describe('failures', () => {
     },
   );
 
+  test('what a proxy answers in place of a tunnel is told', async () => {
+    const { client } = await start((response) => response.end());
+    const cause = new Error('cancelled', { cause: new Error('Proxy response (407) !== 200') });
+    vi.spyOn(globalThis, 'fetch').mockRejectedValueOnce(new TypeError('fetch failed', { cause }));
+    await expect(client.listPage('vendor', 1, call)).rejects.toThrow('Proxy response (407)');
+  });
+
   test('the excerpt is cut at 2 KiB and shows no credentials', async () => {
     const { client } = await start((response, request) => {
       response.writeHead(500).end(`${request.headers.authorization} ${'x'.repeat(100_000)}`);
