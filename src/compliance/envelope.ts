@@ -117,11 +117,11 @@ function nextIn(body: JsonObject, headers: Headers): Pick<List, 'next' | 'saysMo
   return { next: isLinked ? 'Link' : null };
 }
 
-/** The answer's own fields, and those of the objects in it that are about the list. */
-function placesIn(body: JsonObject, prefix = ''): [prefix: string, fields: JsonObject][] {
+/** The answer's own fields, and those of the objects in it that are about the list, one within the other. */
+function placesIn(body: JsonObject, prefix = '', levels = 3): [prefix: string, fields: JsonObject][] {
   const inner = BESIDE_DATA.flatMap((name) => {
     const fields = body[name];
-    return isObject(fields) ? placesIn(fields, `${prefix}${name}.`) : [];
+    return isObject(fields) && levels > 1 ? placesIn(fields, `${prefix}${name}.`, levels - 1) : [];
   });
   return [[prefix, body], ...inner];
 }
@@ -158,7 +158,8 @@ export function hasContent(value: unknown): boolean {
   return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value);
 }
 
-export const isErrorStatus = (value: unknown): boolean => /^[45]\d\d$/.test(String(value));
+export const isErrorStatus = (value: unknown): boolean =>
+  typeof value !== 'object' && /^[45]\d\d$/.test(String(value));
 
 /** The object is an error, although it may have the id of a record: nothing in it is of anything else. Ends at the first field that is. */
 export function isErrorObject(object: JsonObject): boolean {

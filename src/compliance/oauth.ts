@@ -245,8 +245,9 @@ export const isAboutGrant = (code: string): boolean =>
 /** The error's code; null: it has none. The description beside it is free text and may hold a secret. */
 function codeIn(answer: unknown): string | null {
   const error = isObject(answer) ? answer['error'] : null;
-  if (isObject(error)) return codeIn({ error: error['code'] }) ?? 'unnamed';
-  return typeof error === 'string' && /^[a-z_]{1,40}$/i.test(error) ? error : null;
+  const code = isObject(error) ? error['code'] : error;
+  if (typeof code === 'string' && /^[a-z_]{1,40}$/i.test(code)) return code;
+  return isObject(error) ? 'unnamed' : null;
 }
 
 function failed(kind: UpstreamErrorKind, what: string, details: UpstreamErrorDetails = {}): UpstreamError {
