@@ -76,8 +76,8 @@ export interface Credentials {
    * True: the request is worth another try. Absent: only an operator can renew them.
    */
   renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
-  /** Why they cannot be used until a person acts, as far as is known without a request; null: they may be. */
-  refusal?(): Promise<string | null>;
+  /** They cannot be used until a person acts, as far as is known without a request. */
+  needPerson?(): Promise<boolean>;
 }
 
 export interface ClientOptions {

@@ -103,14 +103,14 @@ function tokenCredentials({ clock }: CredentialsOptions, source: TokenSource): C
       return true;
     },
 
-    async refusal() {
+    async needPerson() {
       try {
         await source.current();
-        return null;
       } catch (error) {
-        if (!(error instanceof UpstreamError)) throw error;
-        return error.message;
+        if (error instanceof UpstreamError) return true;
+        throw error;
       }
+      return false;
     },
   };
 }

@@ -144,12 +144,11 @@ export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf)
   return checkDepth(found ?? candidates[0]!);
 }
 
-/** Fields that mark an answer without an id as an error. */
-const ERROR_FIELDS = ['error', 'errors', 'message'];
-
 /** Fields that hold an error, as `plainName` writes them. */
 export const ERROR_NAMES = ['error', 'errors', 'errormessage', 'errormessages', 'fault', 'exception'];
-/** What stands beside it. */
+/** It marks an answer without an id as an error. */
+const saysError = (field: string): boolean => ['message', ...ERROR_NAMES].includes(plainName(field));
+/** What stands beside an error. */
 const BESIDE_ERROR =
   /^(message|messages|code|status|statuscode|type|title|detail|details|instance|path|timestamp|object|\w*id)$/;
 
@@ -198,7 +197,7 @@ export function recordIn(body: unknown, kind: Kind, id: string, pointers: IdPoin
 /** Throws MalformedAnswer if an object without an id, from the address of a record, does not look like a record. */
 function checkIsRecord(object: JsonObject): void {
   const fields = Object.keys(object);
-  const said = fields.find((field) => ERROR_FIELDS.includes(field));
+  const said = fields.find(saysError);
   if (said !== undefined) throw new MalformedAnswer(`the answer has no id, and a field \`${said}\``);
   // Nor does a page of a list.
   const isBeside = (field: string) =>
@@ -216,7 +215,7 @@ function onlyOne(value: unknown): unknown {
 /** Whether the answer has nothing in the place of rows. Some services answer an empty list so, but it may also be a failure. */
 export function holdsNothing(body: unknown): boolean {
   if (body === undefined || body === null) return true;
-  if (!isObject(body) || ERROR_FIELDS.some((field) => Object.hasOwn(body, field))) return false;
+  if (!isObject(body) || Object.keys(body).some(saysError)) return false;
   const data = body['data'] ?? {};
   return isObject(data) && Object.keys(data).length === 0;
 }
@@ -293,7 +292,7 @@ function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf)
   const named = wrappers.filter((name) => typeof object[name] === 'object' && Object.hasOwn(object, name));
   const others = Object.keys(object).filter((name) => !BESIDE_DATA.includes(name));
   // An object that holds one other object and nothing else is a wrapper, under any name.
-  const isWrapped = others.length === 1 && isObject(object[others[0]!]) && !ERROR_FIELDS.includes(others[0]!);
+  const isWrapped = others.length === 1 && isObject(object[others[0]!]) && !saysError(others[0]!);
   const present = named.length === 0 && isWrapped ? others : named;
   if (present.length !== 1) return object;
   const { [present[0]!]: wrapped, ...rest } = object;

@@ -38,7 +38,7 @@ export function createServiceState(
       await store.beat(momentOf(clock), null);
       return await repairs.renewAccess();
     }
-    const isRefused = ((await repairs.credentials?.refusal?.()) ?? null) !== null;
+    const isRefused = (await repairs.credentials?.needPerson?.()) ?? false;
     const { otherAccess } = await store.beat(momentOf(clock), {
       eventsOnly,
       settleMs,

@@ -412,9 +412,9 @@ describe("a person's grant", () => {
     const failure = await failureOf(ours.renew!(never, before));
     expect(failure.kind).toBe('no_credentials');
     expect(failure.message).toContain('CREDENTIALS_KEY');
-    expect(await ours.refusal!()).toBeNull();
+    expect(await ours.needPerson!()).toBe(false);
     await clock.advance(HOUR_MS);
-    expect(await ours.refusal!()).toContain('CREDENTIALS_KEY');
+    expect(await ours.needPerson!()).toBe(true);
   });
 
   it('is stored in no readable form, and another key is for a person to mend', async () => {

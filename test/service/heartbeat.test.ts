@@ -106,7 +106,7 @@ it('the full syncs that other credentials need are requested also if the databas
 });
 
 it('full syncs are requested once the credentials are no longer rejected, and only then', async () => {
-  const refusals = [null, 'consent was withdrawn', 'consent was withdrawn'];
+  const refusals = [false, true, true];
   let requested = 0;
   const state = stateWith({
     repairs: {
@@ -115,7 +115,7 @@ it('full syncs are requested once the credentials are no longer rejected, and on
           requested += 1;
         },
       },
-      credentials: { refusal: async () => refusals.shift() ?? null },
+      credentials: { needPerson: async () => refusals.shift() ?? false },
     },
   });
   for (const count of [0, 0, 0, 1, 1]) {
