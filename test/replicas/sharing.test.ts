@@ -3,7 +3,7 @@ import { eventually } from '../convergence/service.ts';
 import { type IndependentUpstream, startIndependentUpstream } from '../support/independent-upstream.ts';
 import { fill } from '../support/independent-upstream-records.ts';
 import { createSender, eventAbout, signature } from '../support/independent-upstream-sender.ts';
-import { createSite, type Replica, type Site } from './site.ts';
+import { createSite, OPS_TOKEN, type Replica, type Site } from './site.ts';
 
 const TIMEOUT_MS = 240_000;
 
@@ -79,6 +79,40 @@ describe('what one replica is asked for', () => {
       );
       return event?.state === 'processed';
     });
+  });
+});
+
+/** As a browser asks that a load balancer sends to this replica: pages, forms and the cookie alone. */
+async function browse(
+  replica: Replica,
+  path: string,
+  cookie: string,
+  form?: Record<string, string>,
+): Promise<Response> {
+  return await fetch(`${replica.opsUrl}${path}`, {
+    redirect: 'manual',
+    headers: { accept: 'text/html', 'sec-fetch-site': 'same-origin', cookie },
+    ...(form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) }),
+  });
+}
+
+async function signedIn(at: Replica): Promise<string> {
+  const answer = await browse(at, '/sign-in', '', { token: OPS_TOKEN });
+  expect(answer.status).toBe(303);
+  return answer.headers.get('set-cookie')!.split(';')[0]!;
+}
+
+describe('an operator who signed in at one replica', () => {
+  it('is signed in at every one, and signed out of every one at once, as nobody else is', async () => {
+    const [a, b] = site.replicas as [Replica, Replica];
+    const [mine, another] = [await signedIn(a), await signedIn(b)];
+    for (const replica of site.replicas) expect((await browse(replica, '/', mine)).status).toBe(200);
+    expect((await browse(b, '/sign-out', mine, {})).status).toBe(303);
+    for (const replica of site.replicas) {
+      expect((await browse(replica, '/', mine)).headers.get('location')).toBe('/sign-in');
+      expect((await browse(replica, '/api/pause', mine, {})).status).toBe(401);
+      expect((await browse(replica, '/', another)).status).toBe(200);
+    }
   });
 });
 
