@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { deliveries, type SignedDelivery } from '../bench/deliveries.ts';
 import { askOperators, type Mirror, startMirror } from '../bench/processes.ts';
 
@@ -18,20 +18,20 @@ const hindrance = (name: string) => join(folder, 'hindrances', name);
 const hinder = (name: string) => writeFileSync(hindrance(name), '');
 const free = (name: string) => rmSync(hindrance(name), { force: true });
 
-beforeEach(async () => {
+async function begin(): Promise<void> {
   folder = mkdtempSync(join(tmpdir(), 'mirror-threads-'));
   database = join(folder, 'mirror.db');
   mkdirSync(join(folder, 'hindrances'));
   const settings = { HINDRANCES: join(folder, 'hindrances') };
   mirror = await startMirror(database, settings, { nodeArgs: ['--import', HINDERED] });
   signed = deliveries('threads', 100, 10);
-});
+}
 
-afterEach(async () => {
+async function end(): Promise<void> {
   mirror.kill('SIGKILL');
   await mirror.exited;
   rmSync(folder, { recursive: true, force: true });
-});
+}
 
 async function deliver(): Promise<number> {
   const { body, signature } = signed.next().value as SignedDelivery;
@@ -51,8 +51,11 @@ function watched(answers: readonly Promise<number>[]): number[] {
   return come;
 }
 
-describe('while a commit waits for the disk', () => {
-  it('probes and reports are answered, and deliveries only once it is made', async () => {
+describe('a database that stands still', () => {
+  beforeAll(begin);
+  afterAll(end);
+
+  it('while a commit waits for the disk, probes and reports are answered, and deliveries only once it is made', async () => {
     expect(await deliver()).toBe(202);
     expect(await probe(`${mirror.opsUrl}/readyz`)).toBe(200);
     hinder('commit');
@@ -68,10 +71,8 @@ describe('while a commit waits for the disk', () => {
     expect(db.prepare('SELECT count(*) FROM events').pluck().get()).toBe(4);
     db.close();
   });
-});
 
-describe('while a report takes long', () => {
-  it('deliveries and probes are answered', async () => {
+  it('while a report takes long, deliveries and probes are answered', async () => {
     hinder('report');
     const report = askOperators(mirror, '/api/deliveries').then((answer) => answer.status);
     const come = watched([report]);
@@ -84,6 +85,9 @@ describe('while a report takes long', () => {
 });
 
 describe('a thread that breaks', () => {
+  beforeEach(begin);
+  afterEach(end);
+
   it.each<[thread: string, at: string, ask: () => Promise<unknown>]>([
     ['database', 'commit-fault', deliver],
     ['reports', 'report-fault', () => askOperators(mirror, '/api/deliveries')],
@@ -94,8 +98,5 @@ describe('a thread that breaks', () => {
     const said = await mirror.line('compliance-mirror: ');
     expect(said).toContain(`the thread "${thread}" has ended: a fault of its own`);
     expect(await mirror.exited).toBe(1);
-    free(at);
-    mirror = await startMirror(database);
-    expect(await deliver()).toBe(202);
   });
 });
