@@ -105,34 +105,3 @@ describe('signing in', () => {
     });
   });
 });
-
-describe('two processes with one grant', () => {
-  it('renew it once between them, and the next command says when consent is needed again', async () => {
-    await inTemporaryDirectory(async (directory) => {
-      const settings = settingsFor(directory);
-      const login = start(['login'], settings);
-      await browse(await login.line('/auth/oauth/authorize'));
-      expect(await login.exited).toBe(0);
-      server.expireAccess();
-      const both = await Promise.all(
-        [1, 2].map(() => cli(['api', 'GET', '/policies?page=1&perPage=5'], settings)),
-      );
-      expect(both.map(({ code, err }) => ({ code, err }))).toEqual([
-        { code: 0, err: '' },
-        { code: 0, err: '' },
-      ]);
-      expect(server.grants.filter(({ body }) => body['grant_type'] === 'refresh_token')).toHaveLength(1);
-
-      server.expireAccess();
-      server.revokeRefresh();
-      const refused = await cli(['api', 'GET', '/policies'], settings);
-      expect(refused.code).toBe(1);
-      expect(refused.err).toContain('compliance-mirror login');
-      expect((await stored(directory)).audit).toEqual([
-        'token_grant ok',
-        'token_refresh ok',
-        'token_refresh invalid_grant',
-      ]);
-    });
-  });
-});

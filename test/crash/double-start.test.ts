@@ -23,17 +23,3 @@ it('refuses to serve a file that another process serves, names that process, and
     expect(await first.exited).toBe(0);
   });
 });
-
-it('serves the file of a process that was killed', async () => {
-  await inTemporaryDirectory(async (directory) => {
-    const database = join(directory, 'mirror.db');
-    const first = await startMirror(database);
-    first.kill('SIGKILL');
-    await first.exited;
-
-    const second = await startMirror(database);
-    expect((await fetch(`http://127.0.0.1:${second.port}/livez`)).status).toBe(200);
-    second.kill('SIGTERM');
-    expect(await second.exited).toBe(0);
-  });
-});

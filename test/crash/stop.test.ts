@@ -12,7 +12,7 @@ it('answers what is under way on SIGTERM, ends with 0, and has lost nothing', as
       mirror,
       run: 'stopped',
       ledger,
-      after: 2_000,
+      after: 500,
       onReached: () => mirror.kill('SIGTERM'),
     });
     expect(await mirror.exited).toBe(0);
