@@ -69,13 +69,11 @@ export interface ObservedRequest {
 
 /** Who we are to the compliance service. */
 export interface Credentials {
-  /** The value of the Authorization header, asked for before each request. */
-  authorization(signal: AbortSignal): Promise<string>;
   /**
-   * Renews the credentials after a 401 for the Authorization header `rejected`, unless another request has done so meanwhile.
-   * True: the request is worth another try. Absent: only an operator can renew them.
+   * The value of the Authorization header, asked for before each request. After a 401 for the value `rejected`: another one, renewed unless
+   * another request has done so meanwhile; or the same if there is none.
    */
-  renew?(signal: AbortSignal, rejected: string): Promise<boolean>;
+  authorization(signal: AbortSignal, rejected?: string): Promise<string>;
   /** They cannot be used until a person acts, as far as is known without a request. */
   needPerson?(): Promise<boolean>;
 }
@@ -234,7 +232,7 @@ function createSender(options: ClientOptions) {
   const { settings, credentials, budget, clock } = options;
 
   /** The authorization server may ask us to wait too. Then all requests wait, because they need its credentials. */
-  async function obeying<T>(answer: Promise<T> | T): Promise<T> {
+  async function obeying<T>(answer: Promise<T>): Promise<T> {
     try {
       return await answer;
     } catch (error) {
@@ -276,9 +274,9 @@ function createSender(options: ClientOptions) {
       return { value, began: ago(began, agedMs), ended: ago(ended, agedMs), agedMs };
     }
     if (verdict.kind === 'unauthorized' && !isSecond) {
-      const isRenewed = await obeying(credentials.renew?.(signal, authorization) ?? false);
+      const other = await obeying(credentials.authorization(signal, authorization));
       // A POST is never sent twice.
-      if (isRenewed && method === 'GET') return await send(request, true);
+      if (other !== authorization && method === 'GET') return await send(request, true);
     }
     // A read that was given up changed nothing, so its caller gets the reason of its own abort.
     if (method === 'GET') signal.throwIfAborted();

@@ -47,8 +47,9 @@ export function credentialsFor(options: CredentialsOptions): Credentials {
 /** A static key. It is read at every request, so that a changed file takes effect without a restart. */
 export function apiKeyCredentials(apiKey: (again?: 'again') => string): Credentials {
   return {
-    async authorization() {
-      const key = apiKey();
+    async authorization(_signal, rejected) {
+      // Its file may have another key by now, whatever its date says.
+      const key = apiKey(rejected === undefined ? undefined : 'again');
       // fetch would refuse such a header too, but quote the key in its message.
       if (!/^[\x21-\x7e]+$/.test(key)) {
         throw new UsageError(
@@ -58,9 +59,6 @@ export function apiKeyCredentials(apiKey: (again?: 'again') => string): Credenti
       }
       return `Bearer ${key}`;
     },
-
-    /** Its file may have another key by now, whatever its date says. */
-    renew: async (_signal, rejected) => `Bearer ${apiKey('again')}` !== rejected,
   };
 }
 
@@ -94,13 +92,9 @@ function tokenCredentials({ clock }: CredentialsOptions, source: TokenSource): C
   }
 
   return {
-    async authorization(signal) {
-      return `Bearer ${(await usable(null, signal)).accessToken}`;
-    },
-
-    async renew(signal, rejected) {
-      await usable(rejected.replace(/^Bearer /, ''), signal);
-      return true;
+    async authorization(signal, rejected) {
+      const token = rejected?.replace(/^Bearer /, '') ?? null;
+      return `Bearer ${(await usable(token, signal)).accessToken}`;
     },
 
     async needPerson() {

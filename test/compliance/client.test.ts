@@ -428,10 +428,9 @@ describe('credentials', () => {
   function renewable(renews: boolean) {
     let token = 1;
     return {
-      authorization: async () => `Bearer token-${token}`,
-      renew: async () => {
-        token++;
-        return renews;
+      async authorization(_signal: AbortSignal, rejected?: string) {
+        if (rejected !== undefined && renews) token++;
+        return `Bearer token-${token}`;
       },
     };
   }
