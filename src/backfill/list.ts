@@ -126,29 +126,40 @@ export function createListReader(
     let unusable: string | null = null;
     let wasEmpty = false;
     let offset = 0;
+    /** Rows of the longest page. */
+    let longest = 0;
     // Pages are asked for ahead. Their retries end with the reading.
     let isReading = true;
-    const ask = (page: number) => {
-      const number = byOffset ? offset : paging.firstPage + page;
+    let asked = 0;
+    const ahead: { number: number; answered: ReturnType<typeof upstream.page> }[] = [];
+    const ask = () => {
+      const number = byOffset ? offset : paging.firstPage + asked;
+      asked += 1;
       // By its rows and not by their ids: a record that has moved stands on two pages, or was on none.
       const isBehindLast = list.total !== null && offset >= list.total;
       const how = { isBehindLast, tries: READ_TRIES, isWanted: () => isReading };
       const answered = upstream.page(kind, number, lane, how);
       // It may fail while the page before it is still being saved.
       answered.catch(() => undefined);
-      return { number, answered };
+      ahead.push({ number, answered });
+    };
+    /** One page, and where pages are counted and the total says so, the one behind it: it is answered while the first is taken apart. */
+    const askAhead = (isCounted: boolean) => {
+      if (ahead.length === 0) ask();
+      if (isCounted && !byOffset && list.total !== null && offset + longest < list.total) ask();
     };
     try {
-      let next = ask(0);
+      ask();
       for (let page = 0; page < PAGES_MAX; page += 1) {
-        const { number, answered } = next;
+        const { number, answered } = ahead.shift()!;
         const { answer, read } = await answered;
         offset += answer.objects.length;
+        longest = Math.max(longest, answer.objects.length);
         noteAnswer(reading, answer, read);
         const hasRows = answer.objects.length > 0;
         // The next page is asked for before this one is looked at and saved, so that neither the service nor the database waits. The second
         // one may be the whole list once more.
-        if (hasRows && page !== 1) next = ask(page + 1);
+        if (hasRows && page !== 1) askAhead(page > 0);
         const { objects, gone, other } = rowsOf(kind, answer, pointers);
         const ids = JSON.stringify([...objects.map((object) => object.id), ...gone]);
         const isRepeat = hasRows && (ids === before || ids === opening);
@@ -169,7 +180,7 @@ export function createListReader(
         }
         if (hasRows) {
           wasEmpty = false;
-          if (page === 1) next = ask(page + 1);
+          if (page === 1) askAhead(true);
           await savePage(reading, objects, gone, read);
           continue;
         }
@@ -182,7 +193,7 @@ export function createListReader(
           return await checkFirstPage(reading, first);
         }
         wasEmpty = true;
-        next = ask(page + 1);
+        askAhead(false);
       }
       throw unended(`after ${PAGES_MAX} pages the list had not ended`);
     } finally {
@@ -210,7 +221,7 @@ export function createListReader(
     read: ReadMoment,
   ): Promise<void> {
     const { list, request } = reading;
-    const { kind, syncRunId, progress } = request;
+    const { kind, syncRunId } = request;
     if (list.total === null) reading.clashes.note(objects);
     for (const id of gone) hold(reading, id, list.gone);
     if (objects.length === 0) return;
@@ -220,17 +231,17 @@ export function createListReader(
       reading.lostSome = true;
     }
     const applied = await save(request, objects, read);
-    if (applied.some((one) => one.witness)) upstream.noteWitness(kind, read);
+    const told = new Set(applied.map(({ id }) => id));
+    const confirmed = objects.filter(({ id }) => !told.has(id));
+    if (confirmed.length > 0 || applied.some((one) => one.witness)) upstream.noteWitness(kind, read);
     reading.showedUnannounced ||= applied.some(
       ({ outcome, announced }) => (outcome === 'inserted' || outcome === 'revived') && !announced,
     );
     options.onApplied(kind, applied, causeOf(syncRunId));
-    for (const one of applied) {
-      // A record counts once, even if a list that moved has it on two pages.
-      count(progress, one, list.ids.has(one.id) || request.seenBefore.has(one.id));
-      list.gone.delete(one.id);
-      hold(reading, one.id, list.ids);
-    }
+    for (const { id } of confirmed) count(reading, id, 'unchanged');
+    // A row that leaves out fields counts after the record was read at its own address.
+    for (const { id, outcome, lacks } of applied)
+      count(reading, id, lacks && outcome === 'unchanged' ? null : outcome);
     request.onPage(applied, list.total);
   }
 
@@ -251,6 +262,19 @@ export function createListReader(
       for (const one of await store.applyReads(kind, slice, read, saved)) applied.push(one);
     }
     return applied;
+  }
+
+  /** A record counts once, even if a list that moved has it on two pages. */
+  function count(reading: UnderWay, id: string, outcome: Applied['outcome'] | null): void {
+    const { list, request } = reading;
+    const { progress, seenBefore } = request;
+    const isAgain = list.ids.has(id) || seenBefore.has(id);
+    if (!isAgain) progress.seen += 1;
+    if (outcome === 'inserted') progress.inserted += 1;
+    else if (outcome === 'updated' || outcome === 'revived') progress.updated += 1;
+    else if (outcome === 'unchanged' && !isAgain) progress.unchanged += 1;
+    list.gone.delete(id);
+    hold(reading, id, list.ids);
   }
 
   function hold(reading: UnderWay, id: string, among: Set<string>): void {
@@ -317,11 +341,3 @@ export function createListReader(
 
 const misfit = (why: string) => new MirrorError('paging', `the paging does not fit: ${why}`);
 const unended = (why: string) => new MirrorError('unended_list', why);
-
-function count(progress: SyncRunProgress, { outcome, lacks }: Applied, isAgain: boolean): void {
-  if (!isAgain) progress.seen += 1;
-  if (outcome === 'inserted') progress.inserted += 1;
-  else if (outcome === 'updated' || outcome === 'revived') progress.updated += 1;
-  // A row that leaves out fields counts after the record was read at its own address.
-  else if (outcome === 'unchanged' && !isAgain && !lacks) progress.unchanged += 1;
-}

@@ -133,7 +133,8 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     });
     const applied = await apply('policy', objects, read, null);
     // Policies that only this read has shown are no witnesses now, but will be.
-    if (!applied.some((one) => one.witness)) return applied.length > 0 ? 'failed' : 'none';
+    const isSeen = applied.length < objects.length || applied.some((one) => one.witness);
+    if (!isSeen) return objects.length > 0 ? 'failed' : 'none';
     upstream.noteWitness(request.kind, read);
     return 'seen';
   }

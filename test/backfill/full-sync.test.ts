@@ -7,7 +7,7 @@ import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { momentOf } from '../../src/platform/clock.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
-import { UNCHANGED } from '../../src/store/units/backfill.ts';
+import type { Applied } from '../../src/store/store.ts';
 
 const WALL = 1_800_000_000_000;
 const SETTLE_MS = 1_000;
@@ -128,7 +128,16 @@ it('a policy that is gone is deleted by list scans that agree, after others, eac
 async function assessmentsOf(answers: (Awaited<ReturnType<Refetch>> | Error)[]) {
   const { store, clock, syncerOver } = await mirror();
   await store.makeDue('risk_assessment', ['r1', 'r2', 'r3'], momentOf(clock));
-  const applied = { id: 'r1', ...UNCHANGED };
+  const applied: Applied = {
+    id: 'r1',
+    outcome: 'unchanged',
+    differences: [],
+    verified: true,
+    lagMs: null,
+    witness: true,
+    announced: false,
+    lacks: false,
+  };
   const syncer = syncerOver({ probe: async () => undefined }, async ({ id }) => {
     const answer = id === 'r2' ? answers.shift() : undefined;
     if (answer instanceof Error) throw answer;

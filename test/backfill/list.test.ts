@@ -22,11 +22,14 @@ type Answers = readonly Shown[] | ((page: number) => Shown | undefined);
 /** A mirror, and readings of the list of a service with these answers to its first pages. */
 async function readerOf({
   verbs = {},
+  onAsked = async () => undefined,
   idBytesMax,
   settleMs = 0,
   sleep = async () => undefined,
 }: {
   verbs?: Partial<Verbs>;
+  /** Before a page is answered. */
+  onAsked?: (page: number) => Promise<void>;
   idBytesMax?: number | undefined;
   settleMs?: number;
   sleep?: (ms: number) => Promise<void>;
@@ -46,7 +49,10 @@ async function readerOf({
   let number = 0;
   let witnesses = 0;
   const moment = { steady: 0, wall: ORIGIN.wall };
+  const asked: number[] = [];
   const page: Upstream['page'] = async (_kind, at) => {
+    asked.push(at);
+    await onAsked(at);
     const answer = typeof answers === 'function' ? answers(at) : answers[at - 1];
     const { ids, total, rows, next = null, ...more } = answer ?? { ids: [], total: null };
     return {
@@ -96,7 +102,7 @@ async function readerOf({
       seenBefore: new Set(),
       onPage: (applied) => shown.push(applied.length),
     });
-    return { ...list, shown, progress, opened, witnesses };
+    return { ...list, shown, progress, opened, witnesses, asked };
   }
   return { store, readList };
 }
@@ -260,6 +266,22 @@ it('a list of more ids than the memory is for is not read on, and its number is 
 it('a row that is marked as deleted is none of the living, and belongs to the list all the same', async () => {
   const rows = [{ id: 'a' }, { id: 'b', deletedAt: '2026-11-01T00:00:00Z' }, { id: 'c', deleted: false }];
   expect(await read([{ ids: [], rows, total: 3 }])).toEqual([2]);
+});
+
+it('where the total says that there are more, a page is asked for while the one before it is not answered yet, and none behind the end', async () => {
+  const pages = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ ids: [id], total: 5 }));
+  const isAsked = pages.map(() => Promise.withResolvers<void>());
+  const { readList } = await readerOf({
+    onAsked: async (page) => {
+      isAsked[page - 1]?.resolve();
+      // The first may be the whole list.
+      if (page === 3 || page === 4) await isAsked[page]!.promise;
+    },
+  });
+  const { lack, shown, asked } = await readList(pages);
+  expect(lack).toBe(null);
+  expect(shown).toEqual([1, 1, 1, 1, 1]);
+  expect(asked).toEqual([1, 2, 3, 4, 5, 6]);
 });
 
 it('a page is saved in parts of 500, so that deliveries wait for no more, and counts once all of it is', async () => {

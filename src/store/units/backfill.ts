@@ -60,7 +60,10 @@ export function createBackfillVerbs(database: Database) {
   const { sql: statements } = database;
 
   return {
-    /** Applies the objects of one page or record. `progress` is saved in the same commit. */
+    /**
+     * Applies the objects of one page or record. `progress` is saved in the same commit. Returns what became of each, without those that were
+     * alive and verified, and that a page has shown unchanged: most of a full sync.
+     */
     applyReads(
       kind: Kind,
       objects: readonly ReadObject[],
@@ -76,9 +79,9 @@ export function createBackfillVerbs(database: Database) {
           );
           const last = await lastEvents(unit, kind, rowless);
           const changes: Change[] = [];
-          const applied = objects.map((object) => {
+          const applied = objects.flatMap((object) => {
             const record = loaded.get(object.id);
-            if (record === undefined) return { id: object.id, ...UNCHANGED };
+            if (record === undefined) return [];
             const lastEvent = last.get(object.id);
             return applyOne(record, object, read, { ...context, nowIso, unit, changes, lastEvent });
           });
@@ -93,7 +96,7 @@ export function createBackfillVerbs(database: Database) {
           await nameEvents(unit, changes, loaded);
           saveRecords(unit, changed, changes, nowIso);
           noteRead(unit, kind, confirmed, read, nowIso, context.syncRunId);
-          const verified = applied.filter((one) => one.verified).map((one) => one.id);
+          const verified = [...settled, ...applied.filter((one) => one.verified).map((one) => one.id)];
           await resolveRecords(unit, kind, verified, nowIso);
           // Only an answer of its own address shows that it can be understood again.
           if (read.isOfList !== true)
@@ -272,17 +275,6 @@ function noteRead(
   );
   unit.send(update(rows, { verifiedAt: nowIso }, unit.dialect.isAmong(rows.id, ids)));
 }
-
-/** The result for a record that was alive and verified, and that the read has shown unchanged. */
-export const UNCHANGED: Omit<Applied, 'id'> = {
-  outcome: 'unchanged',
-  differences: [],
-  verified: true,
-  lagMs: null,
-  witness: true,
-  announced: false,
-  lacks: false,
-};
 
 /** Most rows name no assessment. The text of their JSON shows that without parsing it. */
 function assessmentsIn({ json }: ReadObject, kind: Kind, pointers: IdPointers): string[] {
