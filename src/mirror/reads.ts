@@ -100,8 +100,9 @@ export function decideApply(
   const isOfDeleted = lacks && row !== null && row.deletedAt !== null;
   const asksAddress = isOfDeleted || mayBeBehindAddress(state, read, timing);
   if (change !== null && row !== null && (asksAddress || tooCloseToTell(state, read, timing))) {
-    // A reason that is already waiting is not put off: list after list would keep the record's own address from being asked.
-    const again = asksAddress && state.dirtyAt !== null ? state : lookAgain(state, read, timing);
+    const later = lookAgain(state, read, timing);
+    // What is due anyway is not put off: list after list would keep the record's own address from being asked.
+    const again = asksAddress && state.dirtyAt !== null ? { ...later, dueAt: state.dueAt } : later;
     // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
     const next = { ...again, returned: true };
     return { outcome: 'deferred', state: next, row: null, change, confirmed: false, lacks };

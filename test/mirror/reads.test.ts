@@ -303,7 +303,8 @@ describe('a row of a list', () => {
     const again = { unverifiedSince: read.endedWall, dueAt };
     expect(applied({ name: 'Old' })).toMatchObject({ outcome: 'deferred', row: null, state: again });
     const waiting = { ...VERIFIED, dirtyAt: 100, unverifiedSince: 1_000, dueAt: 110 };
-    expect(applied({ name: 'Old' }, waiting)).toMatchObject({ outcome: 'deferred', state: waiting });
+    const still = { ...waiting, dirtyAt: read.endedAt, firstDirtyAt: read.endedAt };
+    expect(applied({ name: 'Old' }, waiting)).toMatchObject({ outcome: 'deferred', state: still });
     expect(applied(held.data)).toMatchObject({ outcome: 'revived', state: { unverifiedSince: null } });
   });
 
@@ -324,6 +325,8 @@ describe('a row of a list', () => {
     expect(applied).toMatchObject({ row: null, state: { addressReadAt: -69, readEndedAt: null } });
     expect(applied.state.unverifiedSince).toBe(over.unverifiedSince ?? read.endedWall);
     expect(applied.state.dueAt).toBe(over.dueAt ?? read.endedAt + TIMING.settleMs);
+    // The address confirms nothing before it must show what this list did.
+    expect(applied.state.dirtyAt).toBe(read.endedAt);
   });
 
   it('leaves the time at which its record’s own address has answered', () => {
