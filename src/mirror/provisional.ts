@@ -103,22 +103,28 @@ function dueAgain(state: RecordState): RecordState {
   return { ...state, missingSince: null, missingNumber: null, proven: false, dueAt: state.dirtyAt };
 }
 
+/** Of a field that many events change before a read covers them, the last values. */
+const BETWEEN_KEPT = 8;
+
 function noteShown(state: RecordState, change: RowChange | null): RecordState {
   const { dirtyAt, shown } = state;
   const fields = Object.keys((change?.after['data'] as JsonObject | undefined) ?? {});
   if (change?.operation === 'delete') {
-    const { at, was } = shown ?? { at: {}, was: {} };
-    return { ...state, shown: { at, was, wasAlive: true } };
+    return { ...state, shown: { ...(shown ?? { at: {}, was: {} }), wasAlive: true } };
   }
   if (dirtyAt === null || fields.length === 0) return state;
   const before = (change?.before['data'] as JsonObject | undefined) ?? {};
   const at = { ...shown?.at };
   const was = { ...shown?.was };
+  const between: Record<string, readonly unknown[]> = { ...shown?.between };
   for (const field of fields) {
-    if (!Object.hasOwn(at, field) && Object.hasOwn(before, field)) assign(was, field, before[field]);
+    const isAgain = Object.hasOwn(at, field);
+    if (!isAgain && Object.hasOwn(before, field)) assign(was, field, before[field]);
+    if (isAgain) assign(between, field, [...(between[field] ?? []), before[field]].slice(-BETWEEN_KEPT));
     assign(at, field, dirtyAt);
   }
-  return { ...state, shown: { ...shown, at, was } };
+  const isAny = Object.keys(between).length > 0;
+  return { ...state, shown: { ...shown, at, was, ...(isAny ? { between } : {}) } };
 }
 
 function noteDeletion(state: RecordState, seq: number, deletes: boolean, created: number): RecordState {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Kind } from '../compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, type IdPointers, type JsonObject } from '../compliance/pointers.ts';
 import type { ApplyOutcome, DirtyTiming, ReadMoment } from '../store/values.ts';
@@ -77,7 +78,7 @@ export function decideApply(
   // What a list leaves out is what reads have shown, and not what events have.
   const seen = dataShown(kind, answer, read, { state, row: before });
   const isMoved = isWaiting && changeFrom(before, seen.data) !== null;
-  const again = isMoved ? null : earlyAgain(state, read, timing);
+  const again = isMoved && !isFromBefore(record, seen.data) ? null : earlyAgain(state, read, timing);
   if (again !== null) {
     // As below: what a list leaves out may be the change, and its own address is asked next.
     const readEndedAt = seen.lacks ? state.readEndedAt : endedLast(state, read);
@@ -161,7 +162,9 @@ function stillShown(
     ([, at]) => Math.min(at, dirtyAt) > read.beganAt - timing.settleMs,
   );
   if (kept.length === 0) return null;
-  const was = kept.flatMap(([field]) => (Object.hasOwn(data, field) ? [[field, data[field]]] : []));
+  // An answer of a cache may be older than the last read, which knows better.
+  const last = read.number < state.readNumber ? shown.was : data;
+  const was = kept.flatMap(([field]) => (Object.hasOwn(last, field) ? [[field, last[field]]] : []));
   return { at: Object.fromEntries(kept), was: Object.fromEntries(was) };
 }
 
@@ -193,6 +196,23 @@ function lastRead(kind: Kind, { state, row }: Mirrored, pointers: IdPointers): R
 /** Reads have last shown that there is no such record, or no read has ever shown one. */
 export function isAbsentBefore({ state, row }: Mirrored): boolean {
   return row === null || !state.returned || (row.deletedAt !== null && state.shown?.wasAlive !== true);
+}
+
+/**
+ * The read shows another state than the reads before it, and yet one from before the newest event: alive what that has deleted, or of each
+ * field that it has changed a former value. The rest may differ at each read, such as a link that is signed anew.
+ */
+function isFromBefore({ state, row }: Mirrored, data: JsonObject): boolean {
+  const { shown } = state;
+  if (shown === null || row === null) return false;
+  if (shown.wasAlive === true && row.deletedAt !== null && state.deleteEvent !== null) return true;
+  const { at, was, between = {} } = shown;
+  const newest = Math.max(...Object.values(at));
+  const fields = Object.keys(at).filter((field) => at[field] === newest && Object.hasOwn(was, field));
+  const isFormer = (field: string) =>
+    !isDeepStrictEqual(data[field], row.data[field]) &&
+    [was[field], ...(between[field] ?? [])].some((value) => isDeepStrictEqual(data[field], value));
+  return fields.length > 0 && fields.every(isFormer);
 }
 
 /**

@@ -18,9 +18,15 @@ export const UNKNOWN_STATE = {
   provisionalCreated: null as number | null,
   /**
    * Fields of the row's `data` that events have shown and no read covers yet, each with `dirtyAt` `at` that time, and what it `was` before
-   * (left out: it was not there). `wasAlive`: an event has shown the deletion. Null: none.
+   * (left out: it was not there); `between`: what events have shown of it before the newest. `wasAlive`: an event has shown the deletion.
+   * Null: none.
    */
-  shown: null as { at: Readonly<Record<string, number>>; was: JsonObject; wasAlive?: true } | null,
+  shown: null as {
+    at: Readonly<Record<string, number>>;
+    was: JsonObject;
+    between?: Readonly<Record<string, readonly unknown[]>>;
+    wasAlive?: true;
+  } | null,
   /** The counter when the last applied read began. */
   readNumber: 0,
   readEndedAt: null as number | null,

@@ -571,6 +571,12 @@ describe('a read', () => {
     });
   });
 
+  it('that is older than the last one does not say what was there before the event', () => {
+    const shown = { at: { name: 105 }, was: { name: 'Read' } };
+    const held = { state: { dirtyAt: 105, shown, readNumber: 8 }, row: row({ name: 'Told' }) };
+    expect(apply({ name: 'Long ago' }, held).state.shown).toEqual(shown);
+  });
+
   it('keeps only what events have shown lately, however often others tell of the record', () => {
     const held = {
       state: { dirtyAt: 105, shown: { at: { name: 50, status: 105 }, was: {} } },

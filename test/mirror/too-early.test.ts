@@ -42,8 +42,30 @@ describe('a read of what an event was about', () => {
     {
       what: 'that shows a third state counts',
       at: 110,
-      data: { ...OLD, status: 'approved' },
+      data: { ...OLD, name: 'Third' },
       held: told(),
+      verified: true,
+    },
+    {
+      what: 'that shows a third state counts after an event without content too',
+      at: 110,
+      data: { ...OLD, status: 'approved' },
+      held: thin(),
+      verified: true,
+    },
+    {
+      what: 'that shows the old value of what the event has changed waits, whatever else differs',
+      at: 110,
+      data: { ...OLD, link: 'signed anew' },
+      held: told(),
+      verified: false,
+      dueAt: 170,
+    },
+    {
+      what: 'that differs elsewhere counts if what the event has shown was never in a read',
+      at: 110,
+      data: { ...OLD, link: 'signed anew' },
+      held: told({ shown: { at: { actor: 100 }, was: {} } }),
       verified: true,
     },
     {
@@ -121,6 +143,7 @@ describe('a read of what an event was about', () => {
     expect(apply(110, OLD, gone)).toMatchObject({ outcome: 'unchanged', state: { earlyAt: 110 } });
     const still = { ...gone, state: { ...gone.state, earlyAt: 110 } };
     expect(apply(290, OLD, still)).toMatchObject({ outcome: 'revived', state: { unverifiedSince: null } });
+    expect(apply(110, { ...OLD, link: 'signed anew' }, gone)).toMatchObject({ outcome: 'unchanged' });
   });
 
   it('of a list, which leaves out what only the event has shown, takes nothing back', () => {
@@ -176,7 +199,9 @@ describe('a read of what an event was about', () => {
     const two = shows(61, { id: 'p', name: 'Told again', status: 'approved' }, one);
     expect(two.row?.data).toEqual({ id: 'p', name: 'Told again', status: 'approved', owner: 'Ann' });
     expect(apply(110, OLD, two)).toMatchObject({ outcome: 'unchanged', state: { earlyAt: 110 } });
-    expect(apply(110, { ...OLD, owner: 'Ann' }, two)).toMatchObject({ outcome: 'updated' });
+    // The API has the first event, and not yet the second.
+    expect(apply(110, { ...OLD, name: 'Told', owner: 'Ann' }, two)).toMatchObject({ outcome: 'unchanged' });
+    expect(apply(110, { ...OLD, name: 'Third', owner: 'Ann' }, two)).toMatchObject({ outcome: 'updated' });
   });
 
   it('that differs only in fields that are no difference waits too, and stores them when it counts', () => {
