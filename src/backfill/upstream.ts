@@ -10,25 +10,16 @@ import { OtherRecordAnswered } from '../compliance/envelope.ts';
 import { isRefusal, isUnreadable, UpstreamError } from '../compliance/errors.ts';
 import type { FetchedKind, Kind, ListedKind } from '../compliance/kinds.ts';
 import { firstPageOf } from '../compliance/paging.ts';
-import { type Backoff, backoffMs, type Moment, momentOf } from '../platform/clock.ts';
+import { backoffMs, type Moment, momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { ReadMoment, Verbs } from '../store/store.ts';
 import { type AccessWatch, createAccess } from './access.ts';
 import { type Context, READ_BACKOFF, readMoment } from './context.ts';
+import { createHealth, type HealthWatch, UNREACHABLE_AFTER_MS } from './health.ts';
 import { createMadeUpId } from './made-up-id.ts';
-
-/** After this many failures in a row all reads wait, so that an outage gets no storm of requests. */
-const PATIENCE_FAILURES = 3;
-const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
 
 /** Failing addresses to remember. If there are more, it is an outage, and they need not be told apart. */
 const FAILING_KEPT = 1_000;
-
-/**
- * The upstream counts as unreachable after this time without a useful answer: longer than one failed answer among good ones, and
- * together with a request's timeout and a heartbeat less than 15 s.
- */
-const UNREACHABLE_AFTER_MS = 5_000;
 
 /**
  * While there is nothing to read, one request in this time shows whether the API still answers. Silence must be reported within
@@ -40,31 +31,6 @@ const LOOKS_SHARE = 1 / 6;
 
 export const lookEveryMs = (requestsPerMinute: number): number =>
   Math.max(LOOK_EVERY_MS, 60_000 / (requestsPerMinute * LOOKS_SHARE));
-
-export interface UpstreamHealth {
-  ok: boolean | null;
-  lastOkWall: number | null;
-  lastError: string | null;
-  consecutiveFailures: number;
-  /** When the first of the requests without a useful answer was sent; null: the last request got one. */
-  silentSince: Moment | null;
-}
-
-export const NOTHING_KNOWN: Readonly<UpstreamHealth> = {
-  ok: null,
-  lastOkWall: null,
-  lastError: null,
-  consecutiveFailures: 0,
-  silentSince: null,
-};
-
-/** Since when (wall) the upstream is unreachable; null: it is not. Pure. */
-export function unreachableSince(
-  { silentSince: since }: Pick<UpstreamHealth, 'silentSince'>,
-  steady: number,
-): number | null {
-  return since !== null && steady - since.steady >= UNREACHABLE_AFTER_MS ? since.wall : null;
-}
 
 interface Seen<T> {
   answer: T;
@@ -101,26 +67,17 @@ export function createUpstream(
   options: Pick<Context, 'clock' | 'paging' | 'random' | 'signal'> & {
     client: ComplianceClient;
     store: Pick<Verbs, 'currentNumber' | 'numberAt' | 'openProblem' | 'endProblem' | 'audit'>;
-    /** The service counts as unreachable until it answers. */
-    wasUnreachable?: boolean;
     /** The kind can be read with the present credentials: a record was `read`, or the `absence` of one was shown. */
     onReadable?: (kind: Kind, how: 'read' | 'absence') => Promise<void>;
-    /** `unreachableSince` may return something else now. */
-    onReachability?: () => void;
-  } & AccessWatch,
+  } & AccessWatch &
+    HealthWatch,
 ) {
   const { client, store, clock, signal } = options;
   const now = () => momentOf(clock);
-  const health = { ...NOTHING_KNOWN };
-  if (options.wasUnreachable)
-    health.silentSince = { wall: clock.wall(), steady: clock.steady() - UNREACHABLE_AFTER_MS };
+  const health = createHealth(options);
   /** Addresses whose last answer was not useful. */
   const failing = new Set<string>();
   const addressOf = (kind: Kind, id: string | null) => `${kind} ${id ?? ''}`;
-  /** Requests in a row without a useful answer. */
-  let uselessInARow = 0;
-  let waitUntil = 0;
-  let waiting = new AbortController();
   /** Requests on their way, and when the last one ended. */
   let asking = 0;
   let lastAskedAt = clock.steady();
@@ -174,12 +131,12 @@ export function createUpstream(
     const asked = addressOf(kind, address);
     asking += 1;
     try {
-      await waitForPause();
+      await health.pause();
       const seen = await readNow(kind, ask, { lane, address, isNew: !failing.has(asked), isAnswer });
       failing.delete(asked);
       return seen;
     } catch (error) {
-      const isSilent = health.silentSince !== null;
+      const isSilent = health.isSilent();
       // What is no JSON is no answer of this service, unless another address still has one.
       const isPage =
         !isSilent && address !== null && error instanceof UpstreamError && error.kind === 'no_json';
@@ -219,7 +176,8 @@ export function createUpstream(
     }
     try {
       const answer = await ask({ lane: asked.lane, signal, onSend });
-      await noteSuccess(kind);
+      health.succeeded();
+      await access.noteAccepted(kind);
       const { began, ended, agedMs = 0 } = answer;
       if (asked.address === null) listTookMs.set(kind, ended.steady - began.steady);
       if (agedMs > 0) number = Math.min(number, await store.numberAt(began.wall));
@@ -247,72 +205,23 @@ export function createUpstream(
     return number;
   }
 
-  /** Waits for the end of the pause, or until `waitNoMore` ends it. */
-  async function waitForPause(): Promise<void> {
-    signal.throwIfAborted();
-    const ms = waitUntil - clock.steady();
-    if (ms > 0) await clock.sleep(ms, AbortSignal.any([signal, waiting.signal]));
-  }
-
-  function waitNoMore(): void {
-    if (waitUntil === 0) return;
-    waitUntil = 0;
-    waiting.abort();
-    waiting = new AbortController();
-  }
-
-  async function noteSuccess(kind: Kind): Promise<void> {
-    health.ok = true;
-    health.lastOkWall = clock.wall();
-    uselessInARow = 0;
-    noteAnswer();
-    health.consecutiveFailures = 0;
-    waitNoMore();
-    await access.noteAccepted(kind);
-  }
-
-  function noteAnswer(): void {
-    const wasSilent = health.silentSince !== null;
-    health.silentSince = null;
-    if (wasSilent) options.onReachability?.();
-  }
-
-  function noteSilence(since: Moment): void {
-    if (health.silentSince !== null) return;
-    health.silentSince = since;
-    const { onReachability } = options;
-    const leftMs = since.steady + UNREACHABLE_AFTER_MS - clock.steady();
-    if (onReachability !== undefined) void clock.sleep(Math.max(0, leftMs), signal).then(onReachability);
-  }
-
   async function noteFailure(
     kind: Kind,
     error: UpstreamError,
     sent: Moment,
     { address, isNew }: Asked,
   ): Promise<void> {
-    health.lastError = describeError(error);
+    health.saying(describeError(error));
     const isOfRecord = error.kind === 'forbidden' && address !== null;
     if (isOfRecord && (await access.noteRefusedRecord(kind, address, isNew ? error : null)))
-      return noteAnswer();
-    uselessInARow += 1;
-    if (uselessInARow >= PATIENCE_FAILURES) {
-      const ms = backoffMs(OUTAGE_BACKOFF, uselessInARow - PATIENCE_FAILURES + 1, options.random());
-      waitUntil = clock.steady() + ms;
-    }
-    if (isUnreadable(error) && !(error.kind === 'no_json' && address === null)) {
-      // The service does answer. The problem about this answer is opened by the caller.
-      noteAnswer();
-      health.consecutiveFailures = 0;
-      return;
-    }
-    health.ok = false;
-    health.consecutiveFailures += 1;
-    if (isRefusal(error)) {
-      if (error.kind !== 'no_credentials') noteAnswer();
-      return await access.noteRejected(kind, error);
-    }
-    noteSilence(sent);
+      return health.answered();
+    // The problem about an unusable answer is opened by the caller.
+    const isUnusable = isUnreadable(error) && !(error.kind === 'no_json' && address === null);
+    health.failed(isUnusable);
+    if (isUnusable) return;
+    if (!isRefusal(error)) return health.silentFrom(sent);
+    if (error.kind !== 'no_credentials') health.answered();
+    await access.noteRejected(kind, error);
   }
 
   /**
@@ -333,11 +242,11 @@ export function createUpstream(
         const onSend = async () => {
           await call.onSend();
           const sent = now();
-          const { lastOkWall } = health;
+          const { lastOkWall } = health.now();
           const patienceMs = UNREACHABLE_AFTER_MS + (listTookMs.get(kind) ?? 0);
           void clock.sleep(patienceMs, ended.signal).then(() => {
-            const isAnswering = health.lastOkWall !== lastOkWall;
-            if (!ended.signal.aborted && !isAnswering) noteSilence(sent);
+            const isAnswering = health.now().lastOkWall !== lastOkWall;
+            if (!ended.signal.aborted && !isAnswering) health.silentFrom(sent);
           });
         };
         return client.listPage(kind, page, { ...call, onSend, query });
@@ -412,20 +321,20 @@ export function createUpstream(
     look,
     /** Whether no request was sent for `everyMs`, so that nobody would notice if the service stopped answering. */
     isLookDue(everyMs: number): boolean {
-      const isSilent = health.silentSince !== null;
-      if (asking > 0 || (health.ok !== true && !isSilent)) return false;
+      const isSilent = health.isSilent();
+      if (asking > 0 || (health.now().ok !== true && !isSilent)) return false;
       return clock.steady() - lastAskedAt >= (isSilent ? READ_BACKOFF.firstMs : everyMs);
     },
-    health: (): UpstreamHealth => ({ ...health }),
+    health: health.now,
     /** Nobody can use the answer, and that is about what was asked for and not about the whole service. */
     isOwnFault: (error: unknown): error is UpstreamError =>
       error instanceof UpstreamError &&
       isUnreadable(error) &&
-      !(error.kind === 'no_json' && health.silentSince !== null),
+      !(error.kind === 'no_json' && health.isSilent()),
     isRejected: access.isRejected,
     noteForbidden: access.noteForbidden,
     /** Ends the wait after failures, because a person asks. */
-    tryNow: waitNoMore,
+    tryNow: health.endPause,
     noteWitness: access.noteWitness,
     witnessedAt: access.witnessedAt,
   };

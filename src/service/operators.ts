@@ -1,5 +1,5 @@
 import { dirname, join, resolve } from 'node:path';
-import { NOTHING_KNOWN } from '../backfill/upstream.ts';
+import { NOTHING_KNOWN } from '../backfill/health.ts';
 import type { Kind } from '../compliance/kinds.ts';
 import { type Address, send } from '../notify/message.ts';
 import { createOps } from '../ops/app.ts';

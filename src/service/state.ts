@@ -1,4 +1,4 @@
-import { NOTHING_KNOWN, type UpstreamHealth, unreachableSince } from '../backfill/upstream.ts';
+import { NOTHING_KNOWN, type UpstreamHealth, unreachableSince } from '../backfill/health.ts';
 import { KINDS } from '../compliance/kinds.ts';
 import { type Clock, createNap, momentOf } from '../platform/clock.ts';
 import { describeError, MirrorError } from '../platform/errors.ts';

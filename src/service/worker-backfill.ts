@@ -1,7 +1,7 @@
 import type { Backfill } from '../backfill/backfill.ts';
 import type { RunningSyncRun } from '../backfill/full-sync.ts';
+import { NOTHING_KNOWN, type UpstreamHealth } from '../backfill/health.ts';
 import type { Found } from '../backfill/unknown-records.ts';
-import { NOTHING_KNOWN, type UpstreamHealth } from '../backfill/upstream.ts';
 import type { BudgetState } from '../compliance/budget.ts';
 import { KINDS, type Kind } from '../compliance/kinds.ts';
 import { type Clock, momentOf } from '../platform/clock.ts';

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { createUpstream, lookEveryMs, unreachableSince } from '../../src/backfill/upstream.ts';
+import { unreachableSince } from '../../src/backfill/health.ts';
+import { createUpstream, lookEveryMs } from '../../src/backfill/upstream.ts';
 import type { CallOptions, ComplianceClient } from '../../src/compliance/client.ts';
 import { UpstreamError, type UpstreamErrorKind } from '../../src/compliance/errors.ts';
 import { KINDS, type Kind } from '../../src/compliance/kinds.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Backfill } from '../../src/backfill/backfill.ts';
-import { NOTHING_KNOWN } from '../../src/backfill/upstream.ts';
+import { NOTHING_KNOWN } from '../../src/backfill/health.ts';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import type { MirrorError } from '../../src/platform/errors.ts';
 import { createWorkerBackfill } from '../../src/service/worker-backfill.ts';
