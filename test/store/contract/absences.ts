@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
 import { HOUR_MS, inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
+import { storyOn } from './story.ts';
 
 const named = (count: number) => Array.from({ length: count }, (_, n) => `ven_${n}`);
 
@@ -29,124 +30,104 @@ const removed = (scene: Scene, ...ids: readonly string[]) =>
   ids.map((recordId) => scene.event({ kind: 'vendor', type: 'vendor.removed', recordId, shows: {} }));
 
 export function describeAbsences(open: OpenEngine): void {
+  const story = storyOn(open);
   describe('a record that the API does not find', () => {
-    it(
-      'is unresolved, and no deletion, if the API never returned it',
-      inScene(open, async (scene) => {
-        await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
-        await scene.work();
-        await scene.outwait('risk_assessment', 'risk_7');
-        for (let round = 0; round < 3; round += 1) {
-          scene.pass(2 * SETTLE_MS);
-          expect(await scene.missing('risk_assessment', 'risk_7')).toBe('unresolved_event');
-        }
-        await scene.store.makeKnown('risk_assessment', ['risk_8'], scene.now());
+    story('is unresolved, and no deletion, if the API never returned it', async (scene) => {
+      await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'risk_7' }));
+      await scene.work();
+      await scene.outwait('risk_assessment', 'risk_7');
+      for (let round = 0; round < 3; round += 1) {
         scene.pass(2 * SETTLE_MS);
-        expect(await scene.missing('risk_assessment', 'risk_8')).toBe('unresolved');
-        expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], pending: [] });
-      }),
-    );
+        expect(await scene.missing('risk_assessment', 'risk_7')).toBe('unresolved_event');
+      }
+      await scene.store.makeKnown('risk_assessment', ['risk_8'], scene.now());
+      scene.pass(2 * SETTLE_MS);
+      expect(await scene.missing('risk_assessment', 'risk_8')).toBe('unresolved');
+      expect(await scene.conclude('risk_assessment')).toEqual({ deleted: [], pending: [] });
+    });
 
-    it(
-      'is not deleted when an event has been shown since its absence was proven',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { name: 'Late' } }));
-        scene.pass(SETTLE_MS);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
-        scene.pass(SETTLE_MS);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
-        expect(await scene.work()).toMatchObject([{ outcome: 'provisional' }]);
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
-      }),
-    );
+    story('is not deleted when an event has been shown since its absence was proven', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+      await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { name: 'Late' } }));
+      scene.pass(SETTLE_MS);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      scene.pass(SETTLE_MS);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
+      expect(await scene.work()).toMatchObject([{ outcome: 'provisional' }]);
+      expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
+    });
 
-    it(
-      'is asked for again after SETTLE before anything is concluded',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
-        expect(await scene.row('vendor', 'ven_1')).toMatchObject({ deleted_at: null });
-        expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
-        expect(await scene.dueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
-        expect(await scene.proofs('vendor')).toEqual({ awaiting: 1, proven: 0 });
+    story('is asked for again after SETTLE before anything is concluded', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      expect(await scene.row('vendor', 'ven_1')).toMatchObject({ deleted_at: null });
+      expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
+      expect(await scene.dueAt('vendor')).toBe(scene.now().steady + SETTLE_MS);
+      expect(await scene.proofs('vendor')).toEqual({ awaiting: 1, proven: 0 });
 
-        scene.pass(SETTLE_MS - 1);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
-        scene.pass(1);
-        const due = await scene.due('vendor', 10);
-        expect(due).toMatchObject([{ id: 'ven_1', attempts: 0, asked: false }]);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
-        expect(await scene.proofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
-        expect(await live(scene, 'vendor')).toContain('ven_1');
+      scene.pass(SETTLE_MS - 1);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      scene.pass(1);
+      const due = await scene.due('vendor', 10);
+      expect(due).toMatchObject([{ id: 'ven_1', attempts: 0, asked: false }]);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
+      expect(await scene.proofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
+      expect(await live(scene, 'vendor')).toContain('ven_1');
 
-        expect(await scene.conclude('vendor')).toEqual({
-          deleted: [{ id: 'ven_1', cause: 'absence' }],
-          pending: [],
-        });
-        const at = isoOf(scene.now().wall);
-        expect(await scene.row('vendor', 'ven_1')).toMatchObject({
-          deleted_at: at,
-          verified_at: at,
-          unverified_since: null,
-          name: 'ven_1',
-          cause: 'sync',
-          cause_id: '1',
-        });
-        expect(await scene.missing('vendor', 'ven_1')).toBe('known');
-      }),
-    );
+      expect(await scene.conclude('vendor')).toEqual({
+        deleted: [{ id: 'ven_1', cause: 'absence' }],
+        pending: [],
+      });
+      const at = isoOf(scene.now().wall);
+      expect(await scene.row('vendor', 'ven_1')).toMatchObject({
+        deleted_at: at,
+        verified_at: at,
+        unverified_since: null,
+        name: 'ven_1',
+        cause: 'sync',
+        cause_id: '1',
+      });
+      expect(await scene.missing('vendor', 'ven_1')).toBe('known');
+    });
 
-    it(
-      'is not proven gone when an event came between the two answers',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['ven_1']);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
-        scene.pass(SETTLE_MS);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
-      }),
-    );
+    story('is not proven gone when an event came between the two answers', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1']);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+      scene.pass(SETTLE_MS);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+    });
 
-    it(
-      'is not proven gone when a read found it between the two answers',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['ven_1']);
-        scene.pass(SETTLE_MS);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
-        scene.pass(SETTLE_MS);
-        await showAll(scene, 'vendor', ['ven_1']);
-        scene.pass(SETTLE_MS);
-        expect(await scene.missing('vendor', 'ven_1')).toBe('first');
-      }),
-    );
+    story('is not proven gone when a read found it between the two answers', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1']);
+      scene.pass(SETTLE_MS);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      scene.pass(SETTLE_MS);
+      await showAll(scene, 'vendor', ['ven_1']);
+      scene.pass(SETTLE_MS);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+    });
 
-    it(
-      'is not concluded gone when an event came after the proof',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-        await prove(scene, 'vendor', ['ven_1']);
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
-        expect(await live(scene, 'vendor')).toContain('ven_1');
-      }),
-    );
+    story('is not concluded gone when an event came after the proof', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+      await prove(scene, 'vendor', ['ven_1']);
+      await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+      expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
+      expect(await live(scene, 'vendor')).toContain('ven_1');
+    });
 
-    it(
-      'is not concluded gone when a payload that had waited was shown after the proof',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { name: 'Late' } }));
-        scene.pass(SETTLE_MS);
-        await prove(scene, 'vendor', ['ven_1']);
-        await scene.work();
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
-      }),
-    );
+    story('is not concluded gone when a payload that had waited was shown after the proof', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+      await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { name: 'Late' } }));
+      scene.pass(SETTLE_MS);
+      await prove(scene, 'vendor', ['ven_1']);
+      await scene.work();
+      expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
+    });
 
-    it(
+    story(
       'is read again when a payload that had waited was shown after the proof, or while its deletion is pending',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const ids = ['ven_1', 'ven_2', 'ven_3'];
         const due = async () => (await scene.due('vendor', 10)).map(({ id }) => id);
         const removed = (id: string) =>
@@ -172,7 +153,7 @@ export function describeAbsences(open: OpenEngine): void {
         expect((await scene.conclude('vendor')).deleted).toHaveLength(3);
         expect(await pending(scene)).toEqual([]);
         expect(await scene.openProblems()).toEqual([]);
-      }),
+      },
     );
 
     it.each([
@@ -196,34 +177,31 @@ export function describeAbsences(open: OpenEngine): void {
       },
     );
 
-    it(
-      'needs no witness once a delete event has announced it',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['ven_1']);
-        scene.pass(SETTLE_MS);
-        await scene.accept(
-          scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: 'ven_1', shows: {} }),
-        );
-        await scene.work();
-        scene.pass(SETTLE_MS);
-        expect(await scene.missing('vendor', 'ven_1', { witnessedAt: null })).toBe('first');
-        scene.pass(SETTLE_MS);
-        expect(await scene.missing('vendor', 'ven_1', { witnessedAt: null })).toBe('proven');
-        const deletedAt = (await scene.row('vendor', 'ven_1'))?.deleted_at;
-        expect(await scene.conclude('vendor')).toEqual({
-          deleted: [{ id: 'ven_1', cause: 'event' }],
-          pending: [],
-        });
-        expect(await scene.row('vendor', 'ven_1')).toMatchObject({
-          deleted_at: deletedAt,
-          unverified_since: null,
-        });
-      }),
-    );
+    story('needs no witness once a delete event has announced it', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1']);
+      scene.pass(SETTLE_MS);
+      await scene.accept(
+        scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: 'ven_1', shows: {} }),
+      );
+      await scene.work();
+      scene.pass(SETTLE_MS);
+      expect(await scene.missing('vendor', 'ven_1', { witnessedAt: null })).toBe('first');
+      scene.pass(SETTLE_MS);
+      expect(await scene.missing('vendor', 'ven_1', { witnessedAt: null })).toBe('proven');
+      const deletedAt = (await scene.row('vendor', 'ven_1'))?.deleted_at;
+      expect(await scene.conclude('vendor')).toEqual({
+        deleted: [{ id: 'ven_1', cause: 'event' }],
+        pending: [],
+      });
+      expect(await scene.row('vendor', 'ven_1')).toMatchObject({
+        deleted_at: deletedAt,
+        unverified_since: null,
+      });
+    });
 
-    it(
+    story(
       'that no read ever showed is proven gone when a complete list scan misses it, and leaves no row',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ghost', shows: { name: 'Shown' } }));
         await scene.work();
@@ -243,12 +221,12 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.accept(scene.event({ kind: 'vendor', recordId: 'ghost' }));
         await scene.outwait('vendor', 'ghost');
         expect(await scene.missing('vendor', 'ghost')).toBe('unresolved_event');
-      }),
+      },
     );
 
-    it(
+    story(
       'is not absent from a list because a late page of an earlier full sync shows it too',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'policy', ['pol_1', 'pol_2']);
         const page = [{ id: 'pol_1', data: { id: 'pol_1', name: 'pol_1' } }];
         for (const [settled, shown] of [
@@ -264,22 +242,19 @@ export function describeAbsences(open: OpenEngine): void {
           await scene.apply('policy', shown, { began: late, syncRunId: replaced.id });
           expect(await scene.store.unseenBy('policy', id, number), `${settled}`).toEqual(['pol_2']);
         }
-      }),
+      },
     );
 
-    it(
-      'comes back to life when a later read shows it',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-        await prove(scene, 'vendor', ['ven_1']);
-        await scene.conclude('vendor');
-        scene.pass(SETTLE_MS);
-        expect(await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Back' })).toMatchObject({
-          outcome: 'revived',
-        });
-        expect(await scene.row('vendor', 'ven_1')).toMatchObject({ deleted_at: null, name: 'Back' });
-      }),
-    );
+    story('comes back to life when a later read shows it', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+      await prove(scene, 'vendor', ['ven_1']);
+      await scene.conclude('vendor');
+      scene.pass(SETTLE_MS);
+      expect(await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Back' })).toMatchObject({
+        outcome: 'revived',
+      });
+      expect(await scene.row('vendor', 'ven_1')).toMatchObject({ deleted_at: null, name: 'Back' });
+    });
   });
 
   describe('many deletions at once', () => {
@@ -308,9 +283,9 @@ export function describeAbsences(open: OpenEngine): void {
       })();
     });
 
-    it(
+    story(
       'waits when events announce it as when nothing does: of six of eight, one by one, two are gone',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'vendor', named(8));
         scene.pass(SETTLE_MS);
         const outcomes: string[] = [];
@@ -354,12 +329,12 @@ export function describeAbsences(open: OpenEngine): void {
         scene.pass(SETTLE_MS);
         await scene.accept(...removed(scene, 'ven_7'));
         expect(await scene.work()).toMatchObject([{ outcome: 'provisional' }]);
-      }),
+      },
     );
 
-    it(
+    story(
       'is judged together where events announce it together, and without an API the approval deletes',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const eventsOnly = { eventsOnly: true };
         for (const recordId of named(4)) await scene.accept(scene.event({ kind: 'vendor', recordId }));
         await scene.work(eventsOnly);
@@ -378,12 +353,12 @@ export function describeAbsences(open: OpenEngine): void {
           cause_id: null,
         });
         expect(await scene.openProblems()).toEqual([]);
-      }),
+      },
     );
 
-    it(
+    story(
       'is over for a record that the API shows again, even if an event announced its deletion',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'vendor', named(4));
         scene.pass(SETTLE_MS);
         await scene.accept(...removed(scene, ...named(3)));
@@ -401,12 +376,12 @@ export function describeAbsences(open: OpenEngine): void {
         });
         await showAll(scene, 'vendor', named(3));
         expect(await scene.openProblems()).toEqual([]);
-      }),
+      },
     );
 
-    it(
+    story(
       'leaves the records alive once it is refused, until an event announces it anew or the API shows them',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'vendor', named(8));
         await prove(scene, 'vendor', named(6));
         await scene.conclude('vendor');
@@ -443,79 +418,70 @@ export function describeAbsences(open: OpenEngine): void {
             .slice(2)
             .map((id) => ({ id })),
         );
-      }),
+      },
     );
 
-    it(
-      'of policies is refused as well, though only lists show them',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'policy', ['a', 'b']);
-        scene.pass(SETTLE_MS);
-        expect((await scene.conclude('policy', { absent: ['a', 'b'] })).pending).toEqual(['a', 'b']);
-        expect(await scene.decide('policy', 'keep')).toEqual(['a', 'b']);
-        // As after a restart, when all that is unverified is due again.
-        await scene.store.makeDue('policy', ['a'], scene.now());
-        expect(await scene.conclude('policy', { absent: ['a', 'b'] })).toEqual({ deleted: [], pending: [] });
-        expect(await scene.dueAt('policy')).toBeNull();
-        expect(await live(scene, 'policy')).toEqual(['a', 'b']);
-        expect(await scene.openProblems()).toEqual([]);
-      }),
-    );
+    story('of policies is refused as well, though only lists show them', async (scene) => {
+      await showAll(scene, 'policy', ['a', 'b']);
+      scene.pass(SETTLE_MS);
+      expect((await scene.conclude('policy', { absent: ['a', 'b'] })).pending).toEqual(['a', 'b']);
+      expect(await scene.decide('policy', 'keep')).toEqual(['a', 'b']);
+      // As after a restart, when all that is unverified is due again.
+      await scene.store.makeDue('policy', ['a'], scene.now());
+      expect(await scene.conclude('policy', { absent: ['a', 'b'] })).toEqual({ deleted: [], pending: [] });
+      expect(await scene.dueAt('policy')).toBeNull();
+      expect(await live(scene, 'policy')).toEqual(['a', 'b']);
+      expect(await scene.openProblems()).toEqual([]);
+    });
 
-    it(
-      'lets the announced go while the others wait to be judged together',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', named(9));
-        scene.pass(SETTLE_MS);
-        await scene.accept(
-          scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: 'ven_0', shows: {} }),
-        );
-        await scene.work();
-        scene.pass(SETTLE_MS);
-        await prove(scene, 'vendor', ['ven_0', 'ven_1']);
-        expect(await scene.conclude('vendor', { unannounced: [] })).toEqual({
-          deleted: [{ id: 'ven_0', cause: 'event' }],
-          pending: [],
-        });
-        expect(await scene.proofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
-        expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ven_1', cause: 'absence' }]);
-      }),
-    );
+    story('lets the announced go while the others wait to be judged together', async (scene) => {
+      await showAll(scene, 'vendor', named(9));
+      scene.pass(SETTLE_MS);
+      await scene.accept(
+        scene.event({ kind: 'vendor', type: 'vendor.removed', recordId: 'ven_0', shows: {} }),
+      );
+      await scene.work();
+      scene.pass(SETTLE_MS);
+      await prove(scene, 'vendor', ['ven_0', 'ven_1']);
+      expect(await scene.conclude('vendor', { unannounced: [] })).toEqual({
+        deleted: [{ id: 'ven_0', cause: 'event' }],
+        pending: [],
+      });
+      expect(await scene.proofs('vendor')).toEqual({ awaiting: 0, proven: 1 });
+      expect((await scene.conclude('vendor')).deleted).toEqual([{ id: 'ven_1', cause: 'absence' }]);
+    });
 
-    it(
-      'waits for approval of exactly the pending ids, and for an hour only',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', named(10));
-        await prove(scene, 'vendor', named(3));
-        expect((await scene.conclude('vendor')).pending).toEqual(named(3));
-        const shown = await scene.store.pendingOf('vendor', scene.now().wall);
-        expect(shown).toMatchObject({ count: 3, approvedUntil: null });
-        await prove(scene, 'vendor', ['ven_3']);
-        expect((await scene.conclude('vendor')).pending).toEqual(['ven_3']);
-        // What was shown is not what waits now.
-        const how = { untilWall: scene.now().wall + HOUR_MS, eventsOnly: false };
-        expect(await scene.store.decideDeletions('vendor', shown.digest, how, scene.now())).toBeNull();
-        expect(await scene.store.decideDeletions('vendor', shown.digest, 'keep', scene.now())).toBeNull();
-        expect(await scene.decide('policy', 'approve')).toBeNull();
-        expect(await scene.decide('vendor', 'approve')).toEqual(named(4));
-        expect(await scene.pending()).toEqual([]);
-        // Agreed to is not yet done.
-        expect(await live(scene, 'vendor')).toHaveLength(10);
-        expect(await pending(scene)).toEqual(named(4));
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
+    story('waits for approval of exactly the pending ids, and for an hour only', async (scene) => {
+      await showAll(scene, 'vendor', named(10));
+      await prove(scene, 'vendor', named(3));
+      expect((await scene.conclude('vendor')).pending).toEqual(named(3));
+      const shown = await scene.store.pendingOf('vendor', scene.now().wall);
+      expect(shown).toMatchObject({ count: 3, approvedUntil: null });
+      await prove(scene, 'vendor', ['ven_3']);
+      expect((await scene.conclude('vendor')).pending).toEqual(['ven_3']);
+      // What was shown is not what waits now.
+      const how = { untilWall: scene.now().wall + HOUR_MS, eventsOnly: false };
+      expect(await scene.store.decideDeletions('vendor', shown.digest, how, scene.now())).toBeNull();
+      expect(await scene.store.decideDeletions('vendor', shown.digest, 'keep', scene.now())).toBeNull();
+      expect(await scene.decide('policy', 'approve')).toBeNull();
+      expect(await scene.decide('vendor', 'approve')).toEqual(named(4));
+      expect(await scene.pending()).toEqual([]);
+      // Agreed to is not yet done.
+      expect(await live(scene, 'vendor')).toHaveLength(10);
+      expect(await pending(scene)).toEqual(named(4));
+      expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
 
-        // The next proof deletes; three more that nobody approved wait by themselves.
-        await prove(scene, 'vendor', named(7));
-        const next = await scene.conclude('vendor');
-        expect(next.deleted.map((one) => one.id).sort()).toEqual(named(4));
-        expect(next.pending).toEqual(['ven_4', 'ven_5', 'ven_6']);
-        expect(await pending(scene)).toEqual(['ven_4', 'ven_5', 'ven_6']);
-      }),
-    );
+      // The next proof deletes; three more that nobody approved wait by themselves.
+      await prove(scene, 'vendor', named(7));
+      const next = await scene.conclude('vendor');
+      expect(next.deleted.map((one) => one.id).sort()).toEqual(named(4));
+      expect(next.pending).toEqual(['ven_4', 'ven_5', 'ven_6']);
+      expect(await pending(scene)).toEqual(['ven_4', 'ven_5', 'ven_6']);
+    });
 
-    it(
+    story(
       'goes once it is approved and proven, even if the full sync that proves it goes on for longer than the approval holds',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'vendor', named(10));
         await prove(scene, 'vendor', named(3));
         await scene.conclude('vendor');
@@ -527,12 +493,12 @@ export function describeAbsences(open: OpenEngine): void {
         // What a person approved does not count among what went a moment ago.
         await scene.accept(...removed(scene, 'ven_4'));
         expect(await scene.work()).toMatchObject([{ outcome: 'provisional' }]);
-      }),
+      },
     );
 
-    it(
+    story(
       'that nothing alive can witness waits for approval, and then goes without a witness',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'vendor', ['last']);
         scene.pass(SETTLE_MS);
         const blind = { witnessedAt: null };
@@ -550,24 +516,24 @@ export function describeAbsences(open: OpenEngine): void {
           deleted: [{ id: 'last', cause: 'absence' }],
           pending: [],
         });
-      }),
+      },
     );
 
-    it(
+    story(
       'that nothing alive can witness asks a person in the same commit, and no more once its record is shown',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'vendor', ['last']);
         await scene.store.askToDelete('vendor', 'last', 'nothing to compare with', scene.now());
         expect(await scene.openProblems()).toEqual(['pending_deletions vendor -']);
         scene.pass(SETTLE_MS);
         await showAll(scene, 'vendor', ['last']);
         expect(await scene.openProblems()).toEqual([]);
-      }),
+      },
     );
 
-    it(
+    story(
       'waits for a person where only events have shown the record, and what is not shown alive does not',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const kind = 'risk_assessment';
         await scene.accept(scene.event({ kind, recordId: 'ra_1', shows: { name: 'Of events only' } }));
         await scene.work({ eventsOnly: true });
@@ -594,144 +560,120 @@ export function describeAbsences(open: OpenEngine): void {
         });
         expect(await ask('ra_1')).toBeNull();
         expect(await scene.openProblems()).toEqual([]);
-      }),
+      },
     );
 
-    it(
-      'says in its problem how many wait besides the last',
-      inScene(open, async (scene) => {
-        const kind = 'vendor';
-        await showAll(scene, kind, named(3));
-        const error = async (id: string) => {
-          await scene.store.askToDelete(kind, id, 'not listed', scene.now());
-          return await scene.query("SELECT error FROM problems WHERE reason = 'pending_deletions'");
-        };
-        expect(await error('ven_0')).toEqual([{ error: 'ven_0: not listed' }]);
-        expect(await error('ven_1')).toEqual([{ error: 'ven_1: not listed; 1 more waits' }]);
-        expect(await error('ven_1')).toEqual([{ error: 'ven_1: not listed; 1 more waits' }]);
-        await scene.store.askToDelete('vendor', 'ven_2', 'nothing to compare with', scene.now());
-        expect(await error('ven_0')).toEqual([{ error: 'ven_0: not listed; 2 more wait' }]);
-      }),
-    );
+    story('says in its problem how many wait besides the last', async (scene) => {
+      const kind = 'vendor';
+      await showAll(scene, kind, named(3));
+      const error = async (id: string) => {
+        await scene.store.askToDelete(kind, id, 'not listed', scene.now());
+        return await scene.query("SELECT error FROM problems WHERE reason = 'pending_deletions'");
+      };
+      expect(await error('ven_0')).toEqual([{ error: 'ven_0: not listed' }]);
+      expect(await error('ven_1')).toEqual([{ error: 'ven_1: not listed; 1 more waits' }]);
+      expect(await error('ven_1')).toEqual([{ error: 'ven_1: not listed; 1 more waits' }]);
+      await scene.store.askToDelete('vendor', 'ven_2', 'nothing to compare with', scene.now());
+      expect(await error('ven_0')).toEqual([{ error: 'ven_0: not listed; 2 more wait' }]);
+    });
 
-    it(
-      'of what only events have shown, once deleted, is settled like any unknown id',
-      inScene(open, async (scene) => {
-        const kind = 'risk_assessment';
-        const askAbout = () =>
-          scene.store.openProblem({ reason: 'unknown_record', kind, recordId: 'ra_1' }, null, scene.now());
-        await scene.accept(scene.event({ kind, recordId: 'ra_1', shows: { name: 'Of events only' } }));
-        await scene.work({ eventsOnly: true });
-        scene.pass(SETTLE_MS);
-        await askAbout();
-        for (let asked = 0; asked < 2; asked += 1)
-          await scene.store.askToDelete(kind, 'ra_1', 'never shown', scene.now());
-        expect(await scene.pending()).toEqual([kind]);
-        await scene.decide(kind, 'approve');
-        await prove(scene, kind, ['ra_1']);
-        expect((await scene.conclude(kind)).deleted).toHaveLength(1);
+    story('of what only events have shown, once deleted, is settled like any unknown id', async (scene) => {
+      const kind = 'risk_assessment';
+      const askAbout = () =>
+        scene.store.openProblem({ reason: 'unknown_record', kind, recordId: 'ra_1' }, null, scene.now());
+      await scene.accept(scene.event({ kind, recordId: 'ra_1', shows: { name: 'Of events only' } }));
+      await scene.work({ eventsOnly: true });
+      scene.pass(SETTLE_MS);
+      await askAbout();
+      for (let asked = 0; asked < 2; asked += 1)
+        await scene.store.askToDelete(kind, 'ra_1', 'never shown', scene.now());
+      expect(await scene.pending()).toEqual([kind]);
+      await scene.decide(kind, 'approve');
+      await prove(scene, kind, ['ra_1']);
+      expect((await scene.conclude(kind)).deleted).toHaveLength(1);
 
-        await scene.accept(scene.event({ kind, recordId: 'ra_1' }));
-        await scene.work();
-        await scene.outwait(kind, 'ra_1');
-        await askAbout();
-        expect(await scene.missing(kind, 'ra_1')).toBe('unresolved');
-        const [problem] = (await scene.store.list('problems', { open: true, limit: 1 })).items;
-        expect(await scene.resolve(problem!.id)).toBe('resolved');
-        expect(await scene.missing(kind, 'ra_1')).toBe('known');
-        expect(await scene.row(kind, 'ra_1')).toMatchObject({ unverified_since: null });
-        expect((await scene.row(kind, 'ra_1'))?.deleted_at).not.toBeNull();
-      }),
-    );
+      await scene.accept(scene.event({ kind, recordId: 'ra_1' }));
+      await scene.work();
+      await scene.outwait(kind, 'ra_1');
+      await askAbout();
+      expect(await scene.missing(kind, 'ra_1')).toBe('unresolved');
+      const [problem] = (await scene.store.list('problems', { open: true, limit: 1 })).items;
+      expect(await scene.resolve(problem!.id)).toBe('resolved');
+      expect(await scene.missing(kind, 'ra_1')).toBe('known');
+      expect(await scene.row(kind, 'ra_1')).toMatchObject({ unverified_since: null });
+      expect((await scene.row(kind, 'ra_1'))?.deleted_at).not.toBeNull();
+    });
 
-    it(
-      'takes no approval that has run out',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', named(10));
-        await prove(scene, 'vendor', named(4));
-        await scene.conclude('vendor');
-        await scene.decide('vendor', 'approve');
-        expect(await scene.pending()).toEqual([]);
-        scene.pass(HOUR_MS - SETTLE_MS);
-        await prove(scene, 'vendor', named(4));
-        expect(await scene.pending()).toEqual(['vendor']);
-        expect((await scene.conclude('vendor')).pending).toEqual(named(4));
-      }),
-    );
+    story('takes no approval that has run out', async (scene) => {
+      await showAll(scene, 'vendor', named(10));
+      await prove(scene, 'vendor', named(4));
+      await scene.conclude('vendor');
+      await scene.decide('vendor', 'approve');
+      expect(await scene.pending()).toEqual([]);
+      scene.pass(HOUR_MS - SETTLE_MS);
+      await prove(scene, 'vendor', named(4));
+      expect(await scene.pending()).toEqual(['vendor']);
+      expect((await scene.conclude('vendor')).pending).toEqual(named(4));
+    });
 
-    it(
-      'are many as well when they come a few at a time',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', named(10));
-        await prove(scene, 'vendor', named(3));
-        expect((await scene.conclude('vendor')).pending).toEqual(named(3));
-        await prove(scene, 'vendor', ['ven_8']);
-        expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: ['ven_8'] });
-      }),
-    );
+    story('are many as well when they come a few at a time', async (scene) => {
+      await showAll(scene, 'vendor', named(10));
+      await prove(scene, 'vendor', named(3));
+      expect((await scene.conclude('vendor')).pending).toEqual(named(3));
+      await prove(scene, 'vendor', ['ven_8']);
+      expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: ['ven_8'] });
+    });
 
-    it(
-      'are told whole, also when a later proof finds only some of them again',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', named(10));
-        await prove(scene, 'vendor', named(5));
-        await scene.conclude('vendor');
-        await prove(scene, 'vendor', named(4));
-        await scene.conclude('vendor');
-        const problems = await scene.query("SELECT error FROM problems WHERE reason = 'pending_deletions'");
-        expect(problems).toEqual([{ error: '5 within a short time: ven_0, ven_1, ven_2, ven_3, ven_4' }]);
-      }),
-    );
+    story('are told whole, also when a later proof finds only some of them again', async (scene) => {
+      await showAll(scene, 'vendor', named(10));
+      await prove(scene, 'vendor', named(5));
+      await scene.conclude('vendor');
+      await prove(scene, 'vendor', named(4));
+      await scene.conclude('vendor');
+      const problems = await scene.query("SELECT error FROM problems WHERE reason = 'pending_deletions'");
+      expect(problems).toEqual([{ error: '5 within a short time: ven_0, ven_1, ven_2, ven_3, ven_4' }]);
+    });
 
-    it(
-      'lets go of what shows itself alive again',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', named(4));
-        await prove(scene, 'vendor', named(4));
-        await scene.conclude('vendor');
-        scene.pass(SETTLE_MS);
-        await showAll(scene, 'vendor', ['ven_0']);
-        expect(await pending(scene)).toEqual(['ven_1', 'ven_2', 'ven_3']);
-        expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
-        expect(await scene.openProblems()).toContain('pending_deletions vendor -');
-        await showAll(scene, 'vendor', named(4));
-        expect(await pending(scene)).toEqual([]);
-        // Nothing is left to ask an operator.
-        expect(await scene.openProblems()).toEqual([]);
-      }),
-    );
+    story('lets go of what shows itself alive again', async (scene) => {
+      await showAll(scene, 'vendor', named(4));
+      await prove(scene, 'vendor', named(4));
+      await scene.conclude('vendor');
+      scene.pass(SETTLE_MS);
+      await showAll(scene, 'vendor', ['ven_0']);
+      expect(await pending(scene)).toEqual(['ven_1', 'ven_2', 'ven_3']);
+      expect((await scene.row('vendor', 'ven_1'))?.unverified_since).not.toBeNull();
+      expect(await scene.openProblems()).toContain('pending_deletions vendor -');
+      await showAll(scene, 'vendor', named(4));
+      expect(await pending(scene)).toEqual([]);
+      // Nothing is left to ask an operator.
+      expect(await scene.openProblems()).toEqual([]);
+    });
   });
 
   describe('what a pair of list scans proves', () => {
-    it(
-      'deletes the absentees that nothing touched since the first began',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'policy', ['a', 'b', 'c', 'd', 'e', 'f']);
-        const number = await scene.store.currentNumber();
-        scene.pass(SETTLE_MS);
-        await scene.accept(scene.event({ recordId: 'b' }));
-        const conclusion = await scene.conclude('policy', { absent: ['a', 'b'], number });
-        expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], pending: [] });
-        expect(await live(scene, 'policy')).toEqual(['b', 'c', 'd', 'e', 'f']);
-      }),
-    );
+    story('deletes the absentees that nothing touched since the first began', async (scene) => {
+      await showAll(scene, 'policy', ['a', 'b', 'c', 'd', 'e', 'f']);
+      const number = await scene.store.currentNumber();
+      scene.pass(SETTLE_MS);
+      await scene.accept(scene.event({ recordId: 'b' }));
+      const conclusion = await scene.conclude('policy', { absent: ['a', 'b'], number });
+      expect(conclusion).toEqual({ deleted: [{ id: 'a', cause: 'absence' }], pending: [] });
+      expect(await live(scene, 'policy')).toEqual(['b', 'c', 'd', 'e', 'f']);
+    });
 
-    it(
-      'leaves the absentees unverified while they wait for approval',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'policy', ['a', 'b']);
-        scene.pass(SETTLE_MS);
-        expect((await scene.conclude('policy', { absent: ['a', 'b'] })).pending).toEqual(['a', 'b']);
-        expect(await scene.row('policy', 'a')).toMatchObject({
-          deleted_at: null,
-          unverified_since: isoOf(scene.now().wall),
-        });
-      }),
-    );
+    story('leaves the absentees unverified while they wait for approval', async (scene) => {
+      await showAll(scene, 'policy', ['a', 'b']);
+      scene.pass(SETTLE_MS);
+      expect((await scene.conclude('policy', { absent: ['a', 'b'] })).pending).toEqual(['a', 'b']);
+      expect(await scene.row('policy', 'a')).toMatchObject({
+        deleted_at: null,
+        unverified_since: isoOf(scene.now().wall),
+      });
+    });
 
-    it(
+    story(
       'deletes nothing by settling an id that only a person asked for, nor one that is a tombstone already',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'vendor', ['a', 'b', 'c', 'd', 'e', 'f']);
         scene.pass(SETTLE_MS);
         await scene.conclude('vendor', { absent: ['a'] });
@@ -746,12 +688,12 @@ export function describeAbsences(open: OpenEngine): void {
         expect((await scene.changes()).length).toBe(changes.length + 1);
         expect(await scene.missing('vendor', 'ghost')).toBe('known');
         expect(await scene.missing('vendor', 'a')).toBe('known');
-      }),
+      },
     );
 
-    it(
+    story(
       'tells what a full sync has not seen from what it has, and from what was touched since',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await showAll(scene, 'policy', ['a', 'b', 'c', 'd']);
         scene.pass(SETTLE_MS);
         // What an event has shown as deleted must be proven gone, too.
@@ -766,12 +708,12 @@ export function describeAbsences(open: OpenEngine): void {
         await scene.conclude('policy', { absent: ['c'], number: fullSync.number });
         const later = await scene.store.currentNumber();
         expect(await scene.store.unseenBy('policy', fullSync.id, later)).toEqual(['b', 'd', 'e']);
-      }),
+      },
     );
 
-    it(
+    story(
       'tells whether a deletion was announced in a time, of one kind and by no other event',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const announced = async (kind: Kind, number?: number) =>
           await scene.store.hasAnnouncedDeletion(
             kind,
@@ -789,62 +731,53 @@ export function describeAbsences(open: OpenEngine): void {
         expect(await announced('vendor')).toBe(false);
         // By number, whatever the system's clock did meanwhile.
         expect(await announced('vendor', before)).toBe(true);
-      }),
+      },
     );
 
-    it(
-      'tells what was written since',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'vendor', ['a', 'b']);
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'a', shows: { name: 'New' } }));
-        const number = await scene.store.currentNumber();
-        expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set());
-        await scene.work();
-        expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set(['a']));
-        expect(await scene.store.touchedSince('policy', number)).toEqual(new Set());
-      }),
-    );
+    story('tells what was written since', async (scene) => {
+      await showAll(scene, 'vendor', ['a', 'b']);
+      await scene.accept(scene.event({ kind: 'vendor', recordId: 'a', shows: { name: 'New' } }));
+      const number = await scene.store.currentNumber();
+      expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set());
+      await scene.work();
+      expect(await scene.store.touchedSince('vendor', number)).toEqual(new Set(['a']));
+      expect(await scene.store.touchedSince('policy', number)).toEqual(new Set());
+    });
 
-    it(
-      'counts a row as seen by a full sync also when the read came too late for it',
-      inScene(open, async (scene) => {
-        await showAll(scene, 'policy', ['a']);
-        const fullSync = await scene.store.startSyncRun('policy', 'timer', scene.now());
-        const began = await scene.beginRead();
-        await scene.accept(scene.event({ recordId: 'a', shows: { name: 'New' } }));
-        await scene.work();
-        const [late] = await scene.apply('policy', [{ id: 'a', data: { id: 'a' } }], {
-          began,
-          syncRunId: fullSync.id,
-        });
-        expect(late?.outcome).toBe('refused');
-        const later = await scene.store.currentNumber();
-        expect(await scene.store.unseenBy('policy', fullSync.id, later)).toEqual([]);
-      }),
-    );
+    story('counts a row as seen by a full sync also when the read came too late for it', async (scene) => {
+      await showAll(scene, 'policy', ['a']);
+      const fullSync = await scene.store.startSyncRun('policy', 'timer', scene.now());
+      const began = await scene.beginRead();
+      await scene.accept(scene.event({ recordId: 'a', shows: { name: 'New' } }));
+      await scene.work();
+      const [late] = await scene.apply('policy', [{ id: 'a', data: { id: 'a' } }], {
+        began,
+        syncRunId: fullSync.id,
+      });
+      expect(late?.outcome).toBe('refused');
+      const later = await scene.store.currentNumber();
+      expect(await scene.store.unseenBy('policy', fullSync.id, later)).toEqual([]);
+    });
 
-    it(
-      'offers a verified live record as a witness, and never the one in question',
-      inScene(open, async (scene) => {
-        expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
-        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-        expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBe('ven_2');
-        await prove(scene, 'vendor', ['ven_2']);
-        await scene.conclude('vendor');
-        expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
-      }),
-    );
+    story('offers a verified live record as a witness, and never the one in question', async (scene) => {
+      expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
+      await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+      expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBe('ven_2');
+      await prove(scene, 'vendor', ['ven_2']);
+      await scene.conclude('vendor');
+      expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
+    });
 
-    it(
+    story(
       'offers a live record as a witness however many others were deleted since it was read',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const ids = named(110);
         await showAll(scene, 'vendor', ids);
         const gone = ids.slice(0, 22);
         await prove(scene, 'vendor', gone);
         expect((await scene.conclude('vendor')).deleted).toHaveLength(gone.length);
         expect(await scene.store.someLiveRecord('vendor', [])).not.toBeNull();
-      }),
+      },
     );
   });
 }

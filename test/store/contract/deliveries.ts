@@ -6,6 +6,7 @@ import type { DeliveryReport, Filters } from '../../../src/store/reports.ts';
 import type { IncomingEvent, Store } from '../../../src/store/store.ts';
 import { IS_FULL } from '../../support/full.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, TIMING } from '../scene.ts';
+import { storyOn } from './story.ts';
 
 const step = fc.record({
   outcome: fc.constantFrom('accepted', 'accepted', 'quarantined', 'rejected'),
@@ -111,6 +112,7 @@ async function tell(scene: Scene, steps: readonly Step[]): Promise<Told[]> {
 const placeOf = ({ outcome, number }: DeliveryReport) => `${outcome} ${number}`;
 
 export function describeDeliveries(open: OpenEngine): void {
+  const story = storyOn(open);
   describe('deliveries', () => {
     it('of every outcome are one list, each once, newest first, however it is paged and filtered, and however little a page looks at', async () => {
       // Most of them absent: all together leave nothing to be shown.
@@ -190,9 +192,9 @@ export function describeDeliveries(open: OpenEngine): void {
       );
     });
 
-    it(
+    story(
       'and events of a period are all on the first page, however many are newer or older',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const start = scene.now().wall;
         for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']) {
           await deliver(scene, 'accepted', id, { id });
@@ -206,57 +208,49 @@ export function describeDeliveries(open: OpenEngine): void {
         // A full page has not looked in vain.
         const full = await scene.store.list('deliveries', { ...paging });
         expect(full).toMatchObject({ items: { length: 4 }, looked_back_to: null });
-      }),
+      },
     );
 
-    it(
-      'count what came before with its event, and say whom they came from',
-      inScene(open, async (scene) => {
-        const event = { ...scene.event({ id: 'e1' }), address: SENDER };
-        await scene.accept(event, event);
-        const other = { ...event, body: event.body.replace('"name":"e1"', '"name":"other"') };
-        await scene.accept({ ...event, address: null }, { ...other, address: '192.0.2.2' });
-        const { items } = await scene.store.list('deliveries', { search: 'e1', limit: 9 });
-        expect(
-          items.map(({ outcome, address, deliveries }) => [outcome, address, deliveries]).sort(),
-        ).toEqual([
-          ['accepted', SENDER, 4],
-          // With other content: its reason says so.
-          ['quarantined', '192.0.2.2', 1],
-        ]);
-        expect(items.find(({ outcome }) => outcome === 'quarantined')?.reason).toBe('conflicting_content');
-      }),
-    );
+    story('count what came before with its event, and say whom they came from', async (scene) => {
+      const event = { ...scene.event({ id: 'e1' }), address: SENDER };
+      await scene.accept(event, event);
+      const other = { ...event, body: event.body.replace('"name":"e1"', '"name":"other"') };
+      await scene.accept({ ...event, address: null }, { ...other, address: '192.0.2.2' });
+      const { items } = await scene.store.list('deliveries', { search: 'e1', limit: 9 });
+      expect(items.map(({ outcome, address, deliveries }) => [outcome, address, deliveries]).sort()).toEqual([
+        ['accepted', SENDER, 4],
+        // With other content: its reason says so.
+        ['quarantined', '192.0.2.2', 1],
+      ]);
+      expect(items.find(({ outcome }) => outcome === 'quarantined')?.reason).toBe('conflicting_content');
+    });
 
-    it(
-      'that were not accepted are found by the id that their body names, and say why',
-      inScene(open, async (scene) => {
-        await deliver(scene, 'rejected', '', { id: 'evt_lost', type: 'vendor.updated' });
-        await deliver(scene, 'quarantined', '', { id: 'evt_odd', type: 'vendor.updated' }, 'vendor');
-        await deliver(scene, 'accepted', 'evt_fine', {});
-        const find = async (search: string) =>
-          (await scene.store.list('deliveries', { search, limit: 5 })).items;
-        expect(await find('evt_lost')).toMatchObject([
-          {
-            outcome: 'rejected',
-            event_id: 'evt_lost',
-            type: 'vendor.updated',
-            reason: 'no_match',
-            address: '192.0.2.1',
-            deliveries: 3,
-            state: null,
-          },
-        ]);
-        expect(await find('evt_odd')).toMatchObject([{ outcome: 'quarantined', record_id: 'v_1' }]);
-        expect(await find('evt_fine')).toMatchObject([{ outcome: 'accepted', state: 'pending' }]);
-        const rows = await scene.query('SELECT outcome, event_id FROM deliveries');
-        expect(rows.map((row) => row['event_id']).sort()).toEqual(['evt_fine', 'evt_lost', 'evt_odd']);
-      }),
-    );
+    story('that were not accepted are found by the id that their body names, and say why', async (scene) => {
+      await deliver(scene, 'rejected', '', { id: 'evt_lost', type: 'vendor.updated' });
+      await deliver(scene, 'quarantined', '', { id: 'evt_odd', type: 'vendor.updated' }, 'vendor');
+      await deliver(scene, 'accepted', 'evt_fine', {});
+      const find = async (search: string) =>
+        (await scene.store.list('deliveries', { search, limit: 5 })).items;
+      expect(await find('evt_lost')).toMatchObject([
+        {
+          outcome: 'rejected',
+          event_id: 'evt_lost',
+          type: 'vendor.updated',
+          reason: 'no_match',
+          address: '192.0.2.1',
+          deliveries: 3,
+          state: null,
+        },
+      ]);
+      expect(await find('evt_odd')).toMatchObject([{ outcome: 'quarantined', record_id: 'v_1' }]);
+      expect(await find('evt_fine')).toMatchObject([{ outcome: 'accepted', state: 'pending' }]);
+      const rows = await scene.query('SELECT outcome, event_id FROM deliveries');
+      expect(rows.map((row) => row['event_id']).sort()).toEqual(['evt_fine', 'evt_lost', 'evt_odd']);
+    });
 
-    it(
+    story(
       'that were not accepted are found by any text in their body, even one that no JSON has',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await deliver(scene, 'quarantined', '', Buffer.from('a\u0000b'));
         await deliver(scene, 'rejected', '', Buffer.from('b\u0001c'));
         const found = async (search: string) =>
@@ -264,20 +258,17 @@ export function describeDeliveries(open: OpenEngine): void {
         expect(await found('a\u0000b')).toEqual(['quarantined']);
         expect(await found('\u0001c')).toEqual(['rejected']);
         expect(await found('a\u0000c')).toEqual([]);
-      }),
+      },
     );
 
-    it(
-      'name nothing where the body is no JSON, or names no usable id',
-      inScene(open, async (scene) => {
-        await deliver(scene, 'rejected', '', [1]);
-        await deliver(scene, 'rejected', '', { id: 'a\u0000b', type: 7 });
-        const { items } = await scene.store.list('deliveries', { limit: 5 });
-        expect(items.map(({ event_id, type }) => [event_id, type])).toEqual([
-          [null, null],
-          [null, null],
-        ]);
-      }),
-    );
+    story('name nothing where the body is no JSON, or names no usable id', async (scene) => {
+      await deliver(scene, 'rejected', '', [1]);
+      await deliver(scene, 'rejected', '', { id: 'a\u0000b', type: 7 });
+      const { items } = await scene.store.list('deliveries', { limit: 5 });
+      expect(items.map(({ event_id, type }) => [event_id, type])).toEqual([
+        [null, null],
+        [null, null],
+      ]);
+    });
   });
 }

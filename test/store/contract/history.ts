@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../../src/compliance/kinds.ts';
 import { isoOf, type OpenEngine, type Scene } from '../scene.ts';
-import { beat, fullSyncAll, inPresent } from './status.ts';
+import { beat, fullSyncAll, inPresent, presentOn } from './status.ts';
 
 const SECOND_MS = 1_000;
 
@@ -9,10 +9,11 @@ const rowsOf = (scene: Scene, kind = 'policy') =>
   scene.query(`SELECT verdict, complete, since, until FROM sync_history WHERE kind = '${kind}' ORDER BY id`);
 
 export function describeHistory(open: OpenEngine): void {
+  const present = presentOn(open);
   describe('what sync_status said', () => {
-    it(
+    present(
       'is kept from one verdict to the next, and the view says since when the present one holds',
-      inPresent(open, async (scene) => {
+      async (scene) => {
         const at = () => isoOf(scene.now().wall);
         const began = at();
         await beat(scene);
@@ -52,7 +53,7 @@ export function describeHistory(open: OpenEngine): void {
           { ...inSync, until: found },
           { ...inSync, since: found, until: null },
         ]);
-      }),
+      },
     );
 
     it.each(['the worker', 'another process'])(
@@ -78,64 +79,58 @@ export function describeHistory(open: OpenEngine): void {
       },
     );
 
-    it(
-      'is told of an instant, with the problems and the last full sync of then',
-      inPresent(open, async (scene) => {
-        const then = () => scene.store.statusThen(isoOf(scene.now().wall));
-        expect(await then()).toBeNull();
-        await beat(scene);
-        const before = isoOf(scene.now().wall);
-        const problem = { reason: 'downtime', kind: null, recordId: null } as const;
-        await scene.store.openProblem(problem, 'a crash', scene.now());
-        scene.pass(SECOND_MS);
-        await fullSyncAll(scene, SECOND_MS);
-        await beat(scene);
-        const ended = isoOf(scene.now().wall);
-        expect(await then()).toMatchObject({
-          kinds: [
-            {
-              kind: 'policy',
-              verdict: 'in_sync',
-              complete: true,
-              since: ended,
-              last_full_sync: { id: 1, finished_at: ended },
-            },
-            { kind: 'risk_assessment', verdict: 'known_only', complete: false, last_full_sync: { id: 2 } },
-            { kind: 'vendor', verdict: 'in_sync', last_full_sync: { id: 3 } },
-          ],
-          problems: [],
-          open_problems: 0,
-        });
-        const earlier = await scene.store.statusThen(before);
-        expect(earlier).toMatchObject({
-          kinds: KINDS.map((kind) => ({
-            kind,
-            verdict: 'catching_up',
-            complete: false,
-            since: before,
-            last_full_sync: null,
-          })),
-          problems: [{ reason: 'downtime', error: 'a crash' }],
-          open_problems: 1,
-        });
-        expect(await scene.store.statusThen(isoOf(Date.parse(before) - 1))).toBeNull();
-      }),
-    );
+    present('is told of an instant, with the problems and the last full sync of then', async (scene) => {
+      const then = () => scene.store.statusThen(isoOf(scene.now().wall));
+      expect(await then()).toBeNull();
+      await beat(scene);
+      const before = isoOf(scene.now().wall);
+      const problem = { reason: 'downtime', kind: null, recordId: null } as const;
+      await scene.store.openProblem(problem, 'a crash', scene.now());
+      scene.pass(SECOND_MS);
+      await fullSyncAll(scene, SECOND_MS);
+      await beat(scene);
+      const ended = isoOf(scene.now().wall);
+      expect(await then()).toMatchObject({
+        kinds: [
+          {
+            kind: 'policy',
+            verdict: 'in_sync',
+            complete: true,
+            since: ended,
+            last_full_sync: { id: 1, finished_at: ended },
+          },
+          { kind: 'risk_assessment', verdict: 'known_only', complete: false, last_full_sync: { id: 2 } },
+          { kind: 'vendor', verdict: 'in_sync', last_full_sync: { id: 3 } },
+        ],
+        problems: [],
+        open_problems: 0,
+      });
+      const earlier = await scene.store.statusThen(before);
+      expect(earlier).toMatchObject({
+        kinds: KINDS.map((kind) => ({
+          kind,
+          verdict: 'catching_up',
+          complete: false,
+          since: before,
+          last_full_sync: null,
+        })),
+        problems: [{ reason: 'downtime', error: 'a crash' }],
+        open_problems: 1,
+      });
+      expect(await scene.store.statusThen(isoOf(Date.parse(before) - 1))).toBeNull();
+    });
 
-    it(
-      'is trimmed like the changes, but for what holds still',
-      inPresent(open, async (scene) => {
-        await beat(scene);
-        await fullSyncAll(scene);
-        scene.pass(SECOND_MS);
-        await beat(scene);
-        const { wall } = scene.now();
-        const trim = (before: number) =>
-          scene.store.trim('sync_history', { before, now: wall, after: 0, limit: 100 });
-        expect(await trim(wall)).toEqual({ trimmed: 0, next: null });
-        expect(await trim(wall + 1)).toEqual({ trimmed: 3, next: null });
-        expect(await rowsOf(scene)).toMatchObject([{ verdict: 'in_sync', until: null }]);
-      }),
-    );
+    present('is trimmed like the changes, but for what holds still', async (scene) => {
+      await beat(scene);
+      await fullSyncAll(scene);
+      scene.pass(SECOND_MS);
+      await beat(scene);
+      const { wall } = scene.now();
+      const trim = (before: number) =>
+        scene.store.trim('sync_history', { before, now: wall, after: 0, limit: 100 });
+      expect(await trim(wall)).toEqual({ trimmed: 0, next: null });
+      expect(await trim(wall + 1)).toEqual({ trimmed: 3, next: null });
+      expect(await rowsOf(scene)).toMatchObject([{ verdict: 'in_sync', until: null }]);
+    });
   });
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { parseJson } from '../../../src/compliance/json.ts';
 import type { JsonObject } from '../../../src/compliance/pointers.ts';
 import { inScene, type OpenEngine, SETTLE_MS } from '../scene.ts';
+import { storyOn } from './story.ts';
 
 const HOSTILE_IDS = [
   '__proto__',
@@ -22,6 +23,7 @@ const HOSTILE_IDS = [
 ];
 
 export function describeHostileInput(open: OpenEngine): void {
+  const story = storyOn(open);
   describe('hostile ids and payloads', () => {
     it.each(HOSTILE_IDS)('are data: the id %j goes the whole way', async (id) => {
       await inScene(open, async (scene) => {
@@ -51,65 +53,56 @@ export function describeHostileInput(open: OpenEngine): void {
       })();
     });
 
-    it(
-      'are never taken for one another where they look alike',
-      inScene(open, async (scene) => {
-        const alike = ['e\u0301', '\u00e9', 'A', 'a', 'a ', 'ａ'];
-        await scene.apply(
-          'vendor',
-          alike.map((id) => ({ id, data: { id } })),
-        );
-        expect((await scene.store.list('records', { kind: 'vendor', limit: 10 })).items).toHaveLength(
-          alike.length,
-        );
-      }),
-    );
+    story('are never taken for one another where they look alike', async (scene) => {
+      const alike = ['e\u0301', '\u00e9', 'A', 'a', 'a ', 'ａ'];
+      await scene.apply(
+        'vendor',
+        alike.map((id) => ({ id, data: { id } })),
+      );
+      expect((await scene.store.list('records', { kind: 'vendor', limit: 10 })).items).toHaveLength(
+        alike.length,
+      );
+    });
 
-    it(
-      'in fields named like those of a prototype stay fields',
-      inScene(open, async (scene) => {
-        const data = JSON.parse(
-          '{"policyId":"pol_1","__proto__":{"polluted":true},"constructor":"x","name":"N"}',
-        );
-        await scene.accept(scene.event({ data }));
-        await scene.work();
-        const row = await scene.row('policy', 'pol_1');
-        // Field by field, the prototype's names included; their order is the engine's own.
-        expect(Object.entries(row?.data ?? {}).sort()).toEqual(Object.entries(data).sort());
-        expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
-        scene.pass(SETTLE_MS);
-        expect(await scene.show('policy', 'pol_1', data)).toMatchObject({
-          outcome: 'unchanged',
-          verified: true,
-        });
-      }),
-    );
+    story('in fields named like those of a prototype stay fields', async (scene) => {
+      const data = JSON.parse(
+        '{"policyId":"pol_1","__proto__":{"polluted":true},"constructor":"x","name":"N"}',
+      );
+      await scene.accept(scene.event({ data }));
+      await scene.work();
+      const row = await scene.row('policy', 'pol_1');
+      // Field by field, the prototype's names included; their order is the engine's own.
+      expect(Object.entries(row?.data ?? {}).sort()).toEqual(Object.entries(data).sort());
+      expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
+      scene.pass(SETTLE_MS);
+      expect(await scene.show('policy', 'pol_1', data)).toMatchObject({
+        outcome: 'unchanged',
+        verified: true,
+      });
+    });
 
-    it(
-      'with numbers that a double rounds are kept to the last digit, and differ by it',
-      inScene(open, async (scene) => {
-        const before = '{"id":"x","n":9007199254740993,"deep":{"n":[-12345678901234567890]}}';
-        const after = before.replace('993', '992');
-        await scene.accept(scene.event({ data: parseJson(before) as JsonObject, recordId: 'x' }));
-        await scene.work();
-        scene.pass(SETTLE_MS);
-        expect(await scene.show('policy', 'x', parseJson(before) as JsonObject)).toMatchObject({
-          outcome: 'unchanged',
-          verified: true,
-        });
-        const row = await scene.row('policy', 'x');
-        expect(JSON.stringify(row?.data)).toContain('9007199254740993');
-        expect(JSON.stringify(row?.data)).toContain('[-12345678901234567890]');
-        scene.pass(SETTLE_MS);
-        expect(await scene.show('policy', 'x', parseJson(after) as JsonObject)).toMatchObject({
-          outcome: 'updated',
-        });
-        const [, change] = await scene.changes();
-        expect(JSON.stringify([change?.before, change?.after])).toBe(
-          '[{"data":{"n":9007199254740993}},{"data":{"n":9007199254740992}}]',
-        );
-      }),
-    );
+    story('with numbers that a double rounds are kept to the last digit, and differ by it', async (scene) => {
+      const before = '{"id":"x","n":9007199254740993,"deep":{"n":[-12345678901234567890]}}';
+      const after = before.replace('993', '992');
+      await scene.accept(scene.event({ data: parseJson(before) as JsonObject, recordId: 'x' }));
+      await scene.work();
+      scene.pass(SETTLE_MS);
+      expect(await scene.show('policy', 'x', parseJson(before) as JsonObject)).toMatchObject({
+        outcome: 'unchanged',
+        verified: true,
+      });
+      const row = await scene.row('policy', 'x');
+      expect(JSON.stringify(row?.data)).toContain('9007199254740993');
+      expect(JSON.stringify(row?.data)).toContain('[-12345678901234567890]');
+      scene.pass(SETTLE_MS);
+      expect(await scene.show('policy', 'x', parseJson(after) as JsonObject)).toMatchObject({
+        outcome: 'updated',
+      });
+      const [, change] = await scene.changes();
+      expect(JSON.stringify([change?.before, change?.after])).toBe(
+        '[{"data":{"n":9007199254740993}},{"data":{"n":9007199254740992}}]',
+      );
+    });
 
     it.each([
       ['a number that JSON writes otherwise', '{"id":"x","n":-0,"deep":{"n":[-0]}}'],

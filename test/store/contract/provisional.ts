@@ -1,65 +1,61 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
 import { inScene, isoOf, type OpenEngine, SETTLE_MS } from '../scene.ts';
+import { storyOn } from './story.ts';
 
 export function describeProvisional(open: OpenEngine): void {
+  const story = storyOn(open);
   describe('applying events', () => {
-    it(
-      'shows a payload in a new row and names the event as its cause',
-      inScene(open, async (scene) => {
-        const shows = { name: 'Access', version: '1.0', status: 'draft', owner: { name: 'Ann' } };
-        const event = scene.event({ id: 'evt_a', type: 'policy.created', shows });
-        await scene.accept(event);
-        const since = scene.now().wall;
-        scene.pass(3_000);
-        expect(await scene.work()).toMatchObject([{ outcome: 'provisional', error: null }]);
-        const at = isoOf(scene.now().wall);
-        expect(await scene.row('policy', 'pol_1')).toEqual({
-          id: 'pol_1',
-          name: 'Access',
-          version: '1.0',
-          status: 'draft',
-          data: { policyId: 'pol_1', ...shows },
-          first_seen_at: at,
-          synced_at: at,
-          verified_at: null,
-          unverified_since: isoOf(since),
-          deleted_at: null,
-          deletion_pending_since: null,
-          last_event_id: 'evt_a',
-          last_event_at: isoOf(since),
-          cause: 'event',
-          cause_id: 'evt_a',
-          read_error: null,
-        });
-        expect(await scene.changes()).toMatchObject([
-          { kind: 'policy', record_id: 'pol_1', operation: 'insert', cause: 'event', cause_id: 'evt_a', at },
-        ]);
-      }),
-    );
+    story('shows a payload in a new row and names the event as its cause', async (scene) => {
+      const shows = { name: 'Access', version: '1.0', status: 'draft', owner: { name: 'Ann' } };
+      const event = scene.event({ id: 'evt_a', type: 'policy.created', shows });
+      await scene.accept(event);
+      const since = scene.now().wall;
+      scene.pass(3_000);
+      expect(await scene.work()).toMatchObject([{ outcome: 'provisional', error: null }]);
+      const at = isoOf(scene.now().wall);
+      expect(await scene.row('policy', 'pol_1')).toEqual({
+        id: 'pol_1',
+        name: 'Access',
+        version: '1.0',
+        status: 'draft',
+        data: { policyId: 'pol_1', ...shows },
+        first_seen_at: at,
+        synced_at: at,
+        verified_at: null,
+        unverified_since: isoOf(since),
+        deleted_at: null,
+        deletion_pending_since: null,
+        last_event_id: 'evt_a',
+        last_event_at: isoOf(since),
+        cause: 'event',
+        cause_id: 'evt_a',
+        read_error: null,
+      });
+      expect(await scene.changes()).toMatchObject([
+        { kind: 'policy', record_id: 'pol_1', operation: 'insert', cause: 'event', cause_id: 'evt_a', at },
+      ]);
+    });
 
-    it(
-      'lays a payload over what the API has shown, and takes nothing away',
-      inScene(open, async (scene) => {
-        await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'Old', status: 'draft', owner: 'Ann' });
-        await scene.accept(scene.event({ shows: { name: 'New', reviewer: 'Bob' } }));
-        await scene.work();
-        const row = await scene.row('policy', 'pol_1');
-        expect(row?.data).toEqual({
-          id: 'pol_1',
-          name: 'New',
-          status: 'draft',
-          owner: 'Ann',
-          reviewer: 'Bob',
-        });
-        expect(row).toMatchObject({ name: 'New', status: 'draft' });
-        expect((await scene.changes()).at(-1)).toMatchObject({
-          operation: 'update',
-          before: { name: 'Old', data: { name: 'Old' } },
-          after: { name: 'New', data: { name: 'New', reviewer: 'Bob' } },
-        });
-      }),
-    );
+    story('lays a payload over what the API has shown, and takes nothing away', async (scene) => {
+      await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'Old', status: 'draft', owner: 'Ann' });
+      await scene.accept(scene.event({ shows: { name: 'New', reviewer: 'Bob' } }));
+      await scene.work();
+      const row = await scene.row('policy', 'pol_1');
+      expect(row?.data).toEqual({
+        id: 'pol_1',
+        name: 'New',
+        status: 'draft',
+        owner: 'Ann',
+        reviewer: 'Bob',
+      });
+      expect(row).toMatchObject({ name: 'New', status: 'draft' });
+      expect((await scene.changes()).at(-1)).toMatchObject({
+        operation: 'update',
+        before: { name: 'Old', data: { name: 'Old' } },
+        after: { name: 'New', data: { name: 'New', reviewer: 'Bob' } },
+      });
+    });
 
     it.each([
       { what: 'a row', kind: 'policy', outcome: 'provisional' },
@@ -95,16 +91,13 @@ export function describeProvisional(open: OpenEngine): void {
       })();
     });
 
-    it(
-      'leaves a verified row alone whatever a late event says',
-      inScene(open, async (scene) => {
-        await scene.accept(scene.event({ shows: { name: 'Late' } }));
-        scene.pass(SETTLE_MS);
-        expect((await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'As read' })).verified).toBe(true);
-        expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
-        expect((await scene.row('policy', 'pol_1'))?.name).toBe('As read');
-      }),
-    );
+    story('leaves a verified row alone whatever a late event says', async (scene) => {
+      await scene.accept(scene.event({ shows: { name: 'Late' } }));
+      scene.pass(SETTLE_MS);
+      expect((await scene.show('policy', 'pol_1', { id: 'pol_1', name: 'As read' })).verified).toBe(true);
+      expect(await scene.work()).toMatchObject([{ outcome: 'overtaken' }]);
+      expect((await scene.row('policy', 'pol_1'))?.name).toBe('As read');
+    });
 
     it.each([
       ['policy', 'policy.deleted'],
@@ -170,38 +163,28 @@ export function describeProvisional(open: OpenEngine): void {
       })();
     });
 
-    it(
-      'lays a risk payload over an assessment that the API has shown',
-      inScene(open, async (scene) => {
-        await scene.show('risk_assessment', 'ra_1', { id: 'ra_1', status: 'open' });
-        await scene.accept(
-          scene.event({ kind: 'risk_assessment', recordId: 'ra_1', shows: { status: 'mitigated' } }),
-        );
-        await scene.work();
-        expect((await scene.row('risk_assessment', 'ra_1'))?.status).toBe('mitigated');
-      }),
-    );
+    story('lays a risk payload over an assessment that the API has shown', async (scene) => {
+      await scene.show('risk_assessment', 'ra_1', { id: 'ra_1', status: 'open' });
+      await scene.accept(
+        scene.event({ kind: 'risk_assessment', recordId: 'ra_1', shows: { status: 'mitigated' } }),
+      );
+      await scene.work();
+      expect((await scene.row('risk_assessment', 'ra_1'))?.status).toBe('mitigated');
+    });
 
-    it(
-      'makes known the assessments that a payload of another kind names',
-      inScene(open, async (scene) => {
-        await scene.accept(
-          scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { assessmentId: 'ra_5' } }),
-        );
-        await scene.work();
-        scene.pass(SETTLE_MS);
-        const due = await scene.due('risk_assessment', 10);
-        expect(due).toMatchObject([{ id: 'ra_5', attempts: 0 }]);
-        expect(await scene.row('risk_assessment', 'ra_5')).toBeNull();
-        // Of one that is known nothing changes.
-        await scene.show('risk_assessment', 'ra_5', { id: 'ra_5' });
-        await scene.accept(
-          scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { assessmentId: 'ra_5' } }),
-        );
-        await scene.work();
-        expect((await scene.row('risk_assessment', 'ra_5'))?.unverified_since).toBeNull();
-      }),
-    );
+    story('makes known the assessments that a payload of another kind names', async (scene) => {
+      await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { assessmentId: 'ra_5' } }));
+      await scene.work();
+      scene.pass(SETTLE_MS);
+      const due = await scene.due('risk_assessment', 10);
+      expect(due).toMatchObject([{ id: 'ra_5', attempts: 0 }]);
+      expect(await scene.row('risk_assessment', 'ra_5')).toBeNull();
+      // Of one that is known nothing changes.
+      await scene.show('risk_assessment', 'ra_5', { id: 'ra_5' });
+      await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1', shows: { assessmentId: 'ra_5' } }));
+      await scene.work();
+      expect((await scene.row('risk_assessment', 'ra_5'))?.unverified_since).toBeNull();
+    });
 
     it.each([
       { recordId: 'pol_1', problem: 'failed_event policy pol_1' },
@@ -222,25 +205,22 @@ export function describeProvisional(open: OpenEngine): void {
       })();
     });
 
-    it(
-      'marks an event done in the commit that holds its effect, or does neither',
-      inScene(open, async (scene) => {
-        const data = { riskAssessmentId: 'ra_1' };
-        await scene.accept(scene.event({ id: 'a', kind: 'vendor', recordId: null, data }));
-        const timing = {
-          // Asked for after the assessment was saved.
-          get settleMs(): number {
-            throw new Error('late');
-          },
-        };
-        const known = () => scene.query("SELECT id FROM record_state WHERE kind = 'risk_assessment'");
-        await expect(scene.work({ timing })).rejects.toThrow('late');
-        expect(await known()).toEqual([]);
-        expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'pending', attempts: 0 });
-        await scene.work();
-        expect(await known()).toEqual([{ id: 'ra_1' }]);
-      }),
-    );
+    story('marks an event done in the commit that holds its effect, or does neither', async (scene) => {
+      const data = { riskAssessmentId: 'ra_1' };
+      await scene.accept(scene.event({ id: 'a', kind: 'vendor', recordId: null, data }));
+      const timing = {
+        // Asked for after the assessment was saved.
+        get settleMs(): number {
+          throw new Error('late');
+        },
+      };
+      const known = () => scene.query("SELECT id FROM record_state WHERE kind = 'risk_assessment'");
+      await expect(scene.work({ timing })).rejects.toThrow('late');
+      expect(await known()).toEqual([]);
+      expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'pending', attempts: 0 });
+      await scene.work();
+      expect(await known()).toEqual([{ id: 'ra_1' }]);
+    });
 
     it.each(['policy', 'vendor', 'risk_assessment'] as Kind[])(
       'has the effect of each event of a %s once, however often it is delivered',

@@ -1,6 +1,7 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { SealedText, Store } from '../../../src/store/store.ts';
-import { inScene, isoOf, type OpenEngine } from '../scene.ts';
+import { isoOf, type OpenEngine } from '../scene.ts';
+import { storyOn } from './story.ts';
 
 const ENTRY = { actor: 'cli', action: 'registration_forget', outcome: 'ok', target: 'wh_1' };
 
@@ -16,35 +17,30 @@ const registration = (upstreamId: string, wall: number) => ({
 });
 
 export function describeRegistrations(open: OpenEngine): void {
+  const story = storyOn(open);
   describe('a registration', () => {
-    it(
-      'that is forgotten is gone, with the audit entry',
-      inScene(open, async ({ store, now }) => {
-        const at = now();
-        await store.saveRegistration(registration('wh_1', at.wall));
-        await store.saveRegistration(registration('wh_2', at.wall));
-        expect(await store.forgetRegistration('wh_1', ENTRY, at)).toBe(true);
-        expect(await store.listRegistrations()).toEqual([registration('wh_2', at.wall)]);
-        expect((await store.list('audit', { limit: 5 })).items).toMatchObject([ENTRY]);
-      }),
-    );
+    story('that is forgotten is gone, with the audit entry', async ({ store, now }) => {
+      const at = now();
+      await store.saveRegistration(registration('wh_1', at.wall));
+      await store.saveRegistration(registration('wh_2', at.wall));
+      expect(await store.forgetRegistration('wh_1', ENTRY, at)).toBe(true);
+      expect(await store.listRegistrations()).toEqual([registration('wh_2', at.wall)]);
+      expect((await store.list('audit', { limit: 5 })).items).toMatchObject([ENTRY]);
+    });
 
-    it(
-      'that is not held cannot be forgotten, and nothing is noted',
-      inScene(open, async ({ store, now }) => {
-        expect(await store.forgetRegistration('wh_1', ENTRY, now())).toBe(false);
-        expect((await store.list('audit', { limit: 5 })).items).toEqual([]);
-      }),
-    );
+    story('that is not held cannot be forgotten, and nothing is noted', async ({ store, now }) => {
+      expect(await store.forgetRegistration('wh_1', ENTRY, now())).toBe(false);
+      expect((await store.list('audit', { limit: 5 })).items).toEqual([]);
+    });
   });
 
   describe('what is sealed', () => {
     const rotation = { actor: 'cli', action: 'rotate_key', outcome: 'ok:2', target: null };
     const grant = { actor: 'login', action: 'token_grant', outcome: 'ok', target: 'oauth' };
 
-    it(
+    story(
       'is every secret, answer and token by its row, and changes all at once with the audit entry',
-      inScene(open, async ({ store, now }) => {
+      async ({ store, now }) => {
         await store.saveRegistration(registration('wh_1', now().wall));
         await store.saveRegistration({
           ...registration('wh_2', now().wall),
@@ -66,7 +62,7 @@ export function describeRegistrations(open: OpenEngine): void {
         // Whoever has read the tokens before does not save over them.
         expect(await store.readTokens('oauth')).toMatchObject({ sealed: 'c', version: 2 });
         expect((await store.list('audit', { limit: 1 })).items).toMatchObject([rotation]);
-      }),
+      },
     );
   });
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type Filters, PAGE_LIMIT_MAX, type Paging, type Period } from '../../../src/store/reports.ts';
 import { IS_FULL } from '../../support/full.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, shownOf, TIMING } from '../scene.ts';
+import { storyOn } from './story.ts';
 
 /** Reads a list to its end, two rows at a time. */
 async function pages<Row>(
@@ -49,122 +50,106 @@ async function fill(scene: Scene): Promise<void> {
 const NEWEST_FIRST = ['5', '4', '3', '2', '1'];
 
 export function describeReports(open: OpenEngine): void {
+  const story = storyOn(open);
   describe('lists', () => {
-    it(
-      'can be read page by page to their end, every row once, newest first',
-      inScene(open, async (scene) => {
-        await fill(scene);
-        const { store } = scene;
-        const problems = await pages(
-          async (paging) => (await store.list('problems', { open: true, ...paging })).items,
-          (row) => row.id,
-        );
-        expect(problems.flatMap((row) => row.record_id ?? [])).toEqual(NEWEST_FIRST.map((n) => `x${n}`));
-        const audit = await pages(
-          async (paging) => (await store.list('audit', paging)).items,
-          (row) => row.id,
-        );
-        expect(audit.map((row) => row.target)).toEqual(NEWEST_FIRST);
-        const syncRuns = await pages(
-          async (paging) => (await store.list('sync_runs', paging)).items,
-          (row) => row.id,
-        );
-        expect(syncRuns.map((row) => row.id)).toEqual(
-          [...syncRuns.map((row) => row.id)].sort((a, b) => b - a),
-        );
-        expect(syncRuns).toHaveLength(5);
-        const history = await pages(
-          async (paging) =>
-            (await store.list('changes', { kind: 'policy', record_id: 'pol_1', ...paging })).items,
-          (row) => row.seq,
-        );
-        expect(history.map((row) => row.after['name'])).toEqual(NEWEST_FIRST.map((n) => `Name ${n}`));
-        const { items: after } = await store.list('changes', {
-          kind: 'policy',
-          record_id: 'pol_1',
-          limit: 2,
-          after: String(history.at(-1)!.seq),
-          oldestFirst: true,
-        });
-        expect(after).toEqual(history.toReversed().slice(1, 3));
-      }),
-    );
+    story('can be read page by page to their end, every row once, newest first', async (scene) => {
+      await fill(scene);
+      const { store } = scene;
+      const problems = await pages(
+        async (paging) => (await store.list('problems', { open: true, ...paging })).items,
+        (row) => row.id,
+      );
+      expect(problems.flatMap((row) => row.record_id ?? [])).toEqual(NEWEST_FIRST.map((n) => `x${n}`));
+      const audit = await pages(
+        async (paging) => (await store.list('audit', paging)).items,
+        (row) => row.id,
+      );
+      expect(audit.map((row) => row.target)).toEqual(NEWEST_FIRST);
+      const syncRuns = await pages(
+        async (paging) => (await store.list('sync_runs', paging)).items,
+        (row) => row.id,
+      );
+      expect(syncRuns.map((row) => row.id)).toEqual([...syncRuns.map((row) => row.id)].sort((a, b) => b - a));
+      expect(syncRuns).toHaveLength(5);
+      const history = await pages(
+        async (paging) =>
+          (await store.list('changes', { kind: 'policy', record_id: 'pol_1', ...paging })).items,
+        (row) => row.seq,
+      );
+      expect(history.map((row) => row.after['name'])).toEqual(NEWEST_FIRST.map((n) => `Name ${n}`));
+      const { items: after } = await store.list('changes', {
+        kind: 'policy',
+        record_id: 'pol_1',
+        limit: 2,
+        after: String(history.at(-1)!.seq),
+        oldestFirst: true,
+      });
+      expect(after).toEqual(history.toReversed().slice(1, 3));
+    });
 
-    it(
-      'of a period hold what is of it and nothing else, page by page',
-      inScene(open, async (scene) => {
-        const start = scene.now().wall;
-        await fill(scene);
-        const { store } = scene;
-        type Read = (paging: Paging & Period) => Promise<object[]>;
-        const lists: [key: string, time: string, read: Read][] = [
-          ['id', 'opened_at', async (paging) => (await store.list('problems', paging)).items],
-          ['id', 'started_at', async (paging) => (await store.list('sync_runs', paging)).items],
-          ['id', 'at', async (paging) => (await store.list('audit', paging)).items],
-        ];
-        const instants = [
-          undefined,
-          ...[-1, 0, 1, 1_500, 3_000, 99_000].map((after) => isoOf(start + after)),
-        ];
-        for (const [key, time, read] of lists) {
-          const field = (row: object, name: string) => row[name as keyof object] as string;
-          const all = await read({ limit: 100 });
-          for (const since of instants) {
-            for (const until of instants) {
-              const found = await pages(
-                (paging) => read({ ...paging, since, until }),
-                (row) => field(row, key),
-              );
-              const isOfIt = (at: string) =>
-                (since === undefined || at >= since) && (until === undefined || at < until);
-              expect(found).toEqual(all.filter((row) => isOfIt(field(row, time))));
-            }
+    story('of a period hold what is of it and nothing else, page by page', async (scene) => {
+      const start = scene.now().wall;
+      await fill(scene);
+      const { store } = scene;
+      type Read = (paging: Paging & Period) => Promise<object[]>;
+      const lists: [key: string, time: string, read: Read][] = [
+        ['id', 'opened_at', async (paging) => (await store.list('problems', paging)).items],
+        ['id', 'started_at', async (paging) => (await store.list('sync_runs', paging)).items],
+        ['id', 'at', async (paging) => (await store.list('audit', paging)).items],
+      ];
+      const instants = [undefined, ...[-1, 0, 1, 1_500, 3_000, 99_000].map((after) => isoOf(start + after))];
+      for (const [key, time, read] of lists) {
+        const field = (row: object, name: string) => row[name as keyof object] as string;
+        const all = await read({ limit: 100 });
+        for (const since of instants) {
+          for (const until of instants) {
+            const found = await pages(
+              (paging) => read({ ...paging, since, until }),
+              (row) => field(row, key),
+            );
+            const isOfIt = (at: string) =>
+              (since === undefined || at >= since) && (until === undefined || at < until);
+            expect(found).toEqual(all.filter((row) => isOfIt(field(row, time))));
           }
         }
-      }),
-    );
+      }
+    });
 
-    it(
-      'of changes can begin with an instant',
-      inScene(open, async (scene) => {
-        const start = scene.now().wall;
-        await fill(scene);
-        const { store } = scene;
-        const all = (await store.list('changes', { oldestFirst: true, after: 0, limit: 100 })).items;
-        for (const after of [-1, 0, 1, 2_000, 99_000]) {
-          const instant = isoOf(start + after);
-          const found = (
-            await store.list('changes', {
-              oldestFirst: true,
-              after: (await store.feed(instant)).after,
-              limit: 100,
-            })
-          ).items;
-          expect(found).toEqual(all.filter(({ at }) => at >= instant));
-        }
-      }),
-    );
+    story('of changes can begin with an instant', async (scene) => {
+      const start = scene.now().wall;
+      await fill(scene);
+      const { store } = scene;
+      const all = (await store.list('changes', { oldestFirst: true, after: 0, limit: 100 })).items;
+      for (const after of [-1, 0, 1, 2_000, 99_000]) {
+        const instant = isoOf(start + after);
+        const found = (
+          await store.list('changes', {
+            oldestFirst: true,
+            after: (await store.feed(instant)).after,
+            limit: 100,
+          })
+        ).items;
+        expect(found).toEqual(all.filter(({ at }) => at >= instant));
+      }
+    });
 
-    it(
-      'of records are in the order of their ids',
-      inScene(open, async (scene) => {
-        await fill(scene);
-        const rows = await pages(
-          async (paging) => (await scene.store.list('records', { kind: 'vendor', ...paging })).items,
-          (row) => row.id,
-        );
-        expect(rows.map((row) => row.id)).toEqual(['ven_1', 'ven_2', 'ven_3', 'ven_4', 'ven_5']);
-        expect(rows[0]).not.toHaveProperty('version');
-        expect((await scene.store.list('records', { kind: 'policy', limit: 1 })).items[0]).toHaveProperty(
-          'version',
-          null,
-        );
-      }),
-    );
+    story('of records are in the order of their ids', async (scene) => {
+      await fill(scene);
+      const rows = await pages(
+        async (paging) => (await scene.store.list('records', { kind: 'vendor', ...paging })).items,
+        (row) => row.id,
+      );
+      expect(rows.map((row) => row.id)).toEqual(['ven_1', 'ven_2', 'ven_3', 'ven_4', 'ven_5']);
+      expect(rows[0]).not.toHaveProperty('version');
+      expect((await scene.store.list('records', { kind: 'policy', limit: 1 })).items[0]).toHaveProperty(
+        'version',
+        null,
+      );
+    });
 
-    it(
+    story(
       'of records, snapshots and a record alone show the same columns, and no other of the mirror’s own than its failed read',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await fill(scene);
         const shared = ['status', 'data', 'first_seen_at', 'synced_at', 'verified_at', 'unverified_since'];
         const last = [
@@ -189,64 +174,53 @@ export function describeReports(open: OpenEngine): void {
             ]);
           }
         }
-      }),
+      },
     );
 
-    it(
-      'of what is stored show one moment, however much is written meanwhile',
-      inScene(open, async (scene) => {
-        let isOver = false;
-        const writing = (async () => {
-          while (!isOver) {
-            await scene.accept(scene.event());
-            await scene.work();
-          }
-        })();
-        const moments = new Set<string>();
-        for (let n = 0; n < 100 || (moments.size < 2 && n < 50_000); n += 1) {
-          const { events, oldest_pending_at } = await scene.store.summary();
-          moments.add(`${events.pending} waiting, the oldest ${oldest_pending_at === null ? 'none' : 'one'}`);
+    story('of what is stored show one moment, however much is written meanwhile', async (scene) => {
+      let isOver = false;
+      const writing = (async () => {
+        while (!isOver) {
+          await scene.accept(scene.event());
+          await scene.work();
         }
-        isOver = true;
-        await writing;
-        expect([...moments].sort()).toEqual(['0 waiting, the oldest none', '1 waiting, the oldest one']);
-      }),
-    );
+      })();
+      const moments = new Set<string>();
+      for (let n = 0; n < 100 || (moments.size < 2 && n < 50_000); n += 1) {
+        const { events, oldest_pending_at } = await scene.store.summary();
+        moments.add(`${events.pending} waiting, the oldest ${oldest_pending_at === null ? 'none' : 'one'}`);
+      }
+      isOver = true;
+      await writing;
+      expect([...moments].sort()).toEqual(['0 waiting, the oldest none', '1 waiting, the oldest one']);
+    });
 
-    it(
-      'of changes go on after any number, oldest first',
-      inScene(open, async (scene) => {
-        await fill(scene);
-        const all = (await scene.store.list('changes', { oldestFirst: true, after: 0, limit: 500 })).items;
-        expect(all.map((change) => change.seq)).toEqual(
-          all.map((change) => change.seq).sort((a, b) => a - b),
-        );
-        expect(
-          (await scene.store.list('changes', { oldestFirst: true, after: all[3]!.seq, limit: 2 })).items,
-        ).toEqual(all.slice(4, 6));
-        expect(
-          (await scene.store.list('changes', { oldestFirst: true, after: all.at(-1)!.seq, limit: 2 })).items,
-        ).toEqual([]);
-      }),
-    );
+    story('of changes go on after any number, oldest first', async (scene) => {
+      await fill(scene);
+      const all = (await scene.store.list('changes', { oldestFirst: true, after: 0, limit: 500 })).items;
+      expect(all.map((change) => change.seq)).toEqual(all.map((change) => change.seq).sort((a, b) => a - b));
+      expect(
+        (await scene.store.list('changes', { oldestFirst: true, after: all[3]!.seq, limit: 2 })).items,
+      ).toEqual(all.slice(4, 6));
+      expect(
+        (await scene.store.list('changes', { oldestFirst: true, after: all.at(-1)!.seq, limit: 2 })).items,
+      ).toEqual([]);
+    });
 
-    it(
-      'never give more rows than their limit allows, nor none for a limit of nothing',
-      inScene(open, async (scene) => {
-        const ids = Array.from({ length: PAGE_LIMIT_MAX + 1 }, (_, n) => `ven_${n}`);
-        await scene.apply(
-          'vendor',
-          ids.map((id) => ({ id, data: { id } })),
-        );
-        const records = async (limit: number) =>
-          (await scene.store.list('records', { kind: 'vendor', limit })).items;
-        expect(await records(10_000)).toHaveLength(PAGE_LIMIT_MAX);
-        expect(await records(0)).toHaveLength(1);
-        expect(
-          (await scene.store.list('changes', { oldestFirst: true, after: 0, limit: 10_000 })).items,
-        ).toHaveLength(PAGE_LIMIT_MAX);
-      }),
-    );
+    story('never give more rows than their limit allows, nor none for a limit of nothing', async (scene) => {
+      const ids = Array.from({ length: PAGE_LIMIT_MAX + 1 }, (_, n) => `ven_${n}`);
+      await scene.apply(
+        'vendor',
+        ids.map((id) => ({ id, data: { id } })),
+      );
+      const records = async (limit: number) =>
+        (await scene.store.list('records', { kind: 'vendor', limit })).items;
+      expect(await records(10_000)).toHaveLength(PAGE_LIMIT_MAX);
+      expect(await records(0)).toHaveLength(1);
+      expect(
+        (await scene.store.list('changes', { oldestFirst: true, after: 0, limit: 10_000 })).items,
+      ).toHaveLength(PAGE_LIMIT_MAX);
+    });
 
     it.runIf(IS_FULL)(
       'of records and changes end where their JSON has a bound of bytes, after one row at least, and go on from there',
@@ -301,28 +275,23 @@ export function describeReports(open: OpenEngine): void {
       }),
     );
 
-    it(
-      'of deliveries are filtered by state, type, kind and record',
-      inScene(open, async (scene) => {
-        await scene.accept(
-          scene.event({ id: 'a', kind: 'policy', recordId: 'x' }),
-          scene.event({ id: 'b', kind: 'vendor', recordId: 'x' }),
-          scene.event({ id: 'c', kind: 'vendor', type: 'vendor.added', recordId: 'y' }),
-          scene.event({ id: 'd', kind: 'vendor', type: 'vendor.odd', recordId: 'y', known: false }),
-        );
-        const ids = async (filter: Filters['deliveries']) =>
-          (await scene.store.list('deliveries', { ...filter, limit: 10 })).items
-            .map((row) => row.id)
-            .join('');
-        expect(await ids({})).toBe('dcba');
-        expect(await ids({ state: 'ignored' })).toBe('d');
-        expect(await ids({ type: 'vendor.added' })).toBe('c');
-        expect(await ids({ kind: 'vendor' })).toBe('dcb');
-        expect(await ids({ record_id: 'x' })).toBe('ba');
-        expect(await ids({ record_id: 'x', kind: 'vendor', state: 'pending' })).toBe('b');
-        expect(await ids({ record_id: 'nobody' })).toBe('');
-      }),
-    );
+    story('of deliveries are filtered by state, type, kind and record', async (scene) => {
+      await scene.accept(
+        scene.event({ id: 'a', kind: 'policy', recordId: 'x' }),
+        scene.event({ id: 'b', kind: 'vendor', recordId: 'x' }),
+        scene.event({ id: 'c', kind: 'vendor', type: 'vendor.added', recordId: 'y' }),
+        scene.event({ id: 'd', kind: 'vendor', type: 'vendor.odd', recordId: 'y', known: false }),
+      );
+      const ids = async (filter: Filters['deliveries']) =>
+        (await scene.store.list('deliveries', { ...filter, limit: 10 })).items.map((row) => row.id).join('');
+      expect(await ids({})).toBe('dcba');
+      expect(await ids({ state: 'ignored' })).toBe('d');
+      expect(await ids({ type: 'vendor.added' })).toBe('c');
+      expect(await ids({ kind: 'vendor' })).toBe('dcb');
+      expect(await ids({ record_id: 'x' })).toBe('ba');
+      expect(await ids({ record_id: 'x', kind: 'vendor', state: 'pending' })).toBe('b');
+      expect(await ids({ record_id: 'nobody' })).toBe('');
+    });
 
     it.each([
       { search: 'ven', found: ['ven_1', 'ven_2'] },
@@ -355,63 +324,54 @@ export function describeReports(open: OpenEngine): void {
       })();
     });
 
-    it(
-      'of records are filtered by what is outstanding and what is deleted',
-      inScene(open, async (scene) => {
-        for (const id of ['a', 'b', 'c']) await scene.show('policy', id, { id });
-        await scene.conclude('policy', { absent: ['b'] });
-        await scene.accept(scene.event({ recordId: 'c' }));
-        const ids = async (filter: Partial<Filters['records']>) =>
-          (await scene.store.list('records', { kind: 'policy', ...filter, limit: 10 })).items
-            .map((row) => row.id)
-            .join('');
-        expect(await ids({ unverified: true })).toBe('c');
-        expect(await ids({ unverified: false })).toBe('ab');
-        expect(await ids({ deleted: true })).toBe('b');
-        expect(await ids({ deleted: true, search: 'a' })).toBe('');
-        expect(await ids({ deleted: false, unverified: false })).toBe('a');
-        const current = await scene.query('SELECT id FROM current_policies ORDER BY id');
-        expect(current.map((row) => row['id'])).toEqual(['a', 'c']);
-      }),
-    );
+    story('of records are filtered by what is outstanding and what is deleted', async (scene) => {
+      for (const id of ['a', 'b', 'c']) await scene.show('policy', id, { id });
+      await scene.conclude('policy', { absent: ['b'] });
+      await scene.accept(scene.event({ recordId: 'c' }));
+      const ids = async (filter: Partial<Filters['records']>) =>
+        (await scene.store.list('records', { kind: 'policy', ...filter, limit: 10 })).items
+          .map((row) => row.id)
+          .join('');
+      expect(await ids({ unverified: true })).toBe('c');
+      expect(await ids({ unverified: false })).toBe('ab');
+      expect(await ids({ deleted: true })).toBe('b');
+      expect(await ids({ deleted: true, search: 'a' })).toBe('');
+      expect(await ids({ deleted: false, unverified: false })).toBe('a');
+      const current = await scene.query('SELECT id FROM current_policies ORDER BY id');
+      expect(current.map((row) => row['id'])).toEqual(['a', 'c']);
+    });
 
-    it(
-      'of audit entries show what was asked for, until it is said what came of it',
-      inScene(open, async (scene) => {
-        const entry = { actor: 'olga', action: 'pause', outcome: 'asked', target: null };
-        const [first, second] = [
-          await scene.store.audit(entry, scene.now()),
-          await scene.store.audit({ ...entry, action: 'resume' }, scene.now()),
-        ];
-        await scene.store.settleAudit(first, 'ok');
-        await scene.store.settleAudit(first, 'failed');
-        const rows = (await scene.store.list('audit', { limit: 5 })).items;
-        expect(rows.map(({ id, action, outcome }) => [id, action, outcome])).toEqual([
-          [second, 'resume', 'asked'],
-          [first, 'pause', 'ok'],
-        ]);
-      }),
-    );
+    story('of audit entries show what was asked for, until it is said what came of it', async (scene) => {
+      const entry = { actor: 'olga', action: 'pause', outcome: 'asked', target: null };
+      const [first, second] = [
+        await scene.store.audit(entry, scene.now()),
+        await scene.store.audit({ ...entry, action: 'resume' }, scene.now()),
+      ];
+      await scene.store.settleAudit(first, 'ok');
+      await scene.store.settleAudit(first, 'failed');
+      const rows = (await scene.store.list('audit', { limit: 5 })).items;
+      expect(rows.map(({ id, action, outcome }) => [id, action, outcome])).toEqual([
+        [second, 'resume', 'asked'],
+        [first, 'pause', 'ok'],
+      ]);
+    });
 
-    it(
-      'and single reports say null for what is not there',
-      inScene(open, async (scene) => {
-        expect(await scene.store.show('deliveries', 'x')).toBeNull();
-        expect(await scene.store.show('records', { kind: 'policy', id: 'x' })).toBeNull();
-        expect(await scene.store.show('sync_runs', 1)).toBeNull();
-        expect(await scene.store.show('deliveries', 'rejection:1')).toBeNull();
-        expect(await scene.store.list('changes', { kind: 'policy', record_id: 'x', limit: 10 })).toEqual({
-          items: [],
-          next: null,
-        });
-      }),
-    );
+    story('and single reports say null for what is not there', async (scene) => {
+      expect(await scene.store.show('deliveries', 'x')).toBeNull();
+      expect(await scene.store.show('records', { kind: 'policy', id: 'x' })).toBeNull();
+      expect(await scene.store.show('sync_runs', 1)).toBeNull();
+      expect(await scene.store.show('deliveries', 'rejection:1')).toBeNull();
+      expect(await scene.store.list('changes', { kind: 'policy', record_id: 'x', limit: 10 })).toEqual({
+        items: [],
+        next: null,
+      });
+    });
   });
 
   describe('the summary', () => {
-    it(
+    story(
       'counts open problems by reason and kind, and deliveries in quarantine, as counting the rows would',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const opened: string[] = [];
         const open_ = async (
           reason: 'unknown_record' | 'unreadable_answer' | 'silence',
@@ -466,39 +426,36 @@ export function describeReports(open: OpenEngine): void {
           expect(await scene.store.dismissDelivery(first!.id, scene.now(), TIMING)).toBe(done);
           expect((await scene.store.summary()).quarantined).toBe(1);
         }
-      }),
+      },
     );
 
-    it(
-      'says what waits, since when, and when a delivery last came in',
-      inScene(open, async (scene) => {
-        expect(await scene.store.summary()).toMatchObject({
-          oldest_pending_at: null,
-          last_delivery_at: null,
-          quarantined: 0,
-          open_problems: 0,
-        });
-        const first = scene.event();
-        await scene.accept(first);
-        const oldest_pending_at = isoOf(scene.now().wall);
-        scene.pass(1_000);
-        await scene.accept(scene.event());
-        scene.pass(1_000);
-        await scene.accept(first);
-        await scene.store.openProblem({ reason: 'silence', kind: null, recordId: null }, null, scene.now());
-        const summary = await scene.store.summary();
-        expect(summary).toMatchObject({
-          oldest_pending_at,
-          last_delivery_at: isoOf(scene.now().wall),
-          open_problems: 1,
-        });
-        await scene.accept(...Array.from({ length: 1_000 }, () => scene.event()));
-        scene.pass(1_000);
-        await scene.accept(scene.event());
-        const last_delivery_at = isoOf(scene.now().wall);
-        expect(await scene.store.summary()).toMatchObject({ oldest_pending_at, last_delivery_at });
-        expect(summary.kinds.map((one) => one.kind).sort()).toEqual(['policy', 'risk_assessment', 'vendor']);
-      }),
-    );
+    story('says what waits, since when, and when a delivery last came in', async (scene) => {
+      expect(await scene.store.summary()).toMatchObject({
+        oldest_pending_at: null,
+        last_delivery_at: null,
+        quarantined: 0,
+        open_problems: 0,
+      });
+      const first = scene.event();
+      await scene.accept(first);
+      const oldest_pending_at = isoOf(scene.now().wall);
+      scene.pass(1_000);
+      await scene.accept(scene.event());
+      scene.pass(1_000);
+      await scene.accept(first);
+      await scene.store.openProblem({ reason: 'silence', kind: null, recordId: null }, null, scene.now());
+      const summary = await scene.store.summary();
+      expect(summary).toMatchObject({
+        oldest_pending_at,
+        last_delivery_at: isoOf(scene.now().wall),
+        open_problems: 1,
+      });
+      await scene.accept(...Array.from({ length: 1_000 }, () => scene.event()));
+      scene.pass(1_000);
+      await scene.accept(scene.event());
+      const last_delivery_at = isoOf(scene.now().wall);
+      expect(await scene.store.summary()).toMatchObject({ oldest_pending_at, last_delivery_at });
+      expect(summary.kinds.map((one) => one.kind).sort()).toEqual(['policy', 'risk_assessment', 'vendor']);
+    });
   });
 }

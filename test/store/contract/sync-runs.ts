@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
 import type { SyncRunOutcome } from '../../../src/store/store.ts';
-import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
+import { isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
+import { storyOn } from './story.ts';
 
 const progress = { pages: 2, seen: 5, inserted: 1, updated: 1, deleted: 0, unchanged: 3 };
 
@@ -15,10 +16,11 @@ export async function fullSyncOnce(scene: Scene, kind: Kind, outcome: SyncRunOut
 }
 
 export function describeSyncRuns(open: OpenEngine): void {
+  const story = storyOn(open);
   describe('sync-runs', () => {
-    it(
+    story(
       'are told as they begin whether anything is open that names no record and that their list would make good',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const begin = async (kind: 'vendor' | 'risk_assessment') =>
           (await scene.store.startSyncRun(kind, 'timer', scene.now())).hasUnnamed;
         const openProblem = (reason: 'unknown_record' | 'downtime', recordId: string | null = null) =>
@@ -34,39 +36,36 @@ export function describeSyncRuns(open: OpenEngine): void {
           scene.now(),
         );
         expect(await begin('vendor')).toBe(false);
-      }),
+      },
     );
 
-    it(
-      'are written down as they begin, go on and end',
-      inScene(open, async (scene) => {
-        const { id } = await scene.store.startSyncRun('policy', 'demand', scene.now());
-        const started_at = isoOf(scene.now().wall);
-        const begun = { id, kind: 'policy', reason: 'demand', started_at, finished_at: null, outcome: null };
-        expect(await scene.store.show('sync_runs', id)).toMatchObject({ ...begun, pages: 0, seen: 0 });
-        await scene.store.progressSyncRun(id, progress);
-        expect(await scene.store.show('sync_runs', id)).toMatchObject({ ...begun, ...progress });
-        scene.pass(5_000);
-        const result = {
-          outcome: 'incomplete',
-          error: 'page 3: 503',
-          progress: { ...progress, pages: 3 },
-          differences: {},
-        } as const;
-        await scene.store.finishSyncRun(id, result, scene.now());
-        expect(await scene.store.show('sync_runs', id)).toMatchObject({
-          pages: 3,
-          outcome: 'incomplete',
-          error: 'page 3: 503',
-          finished_at: isoOf(scene.now().wall),
-        });
-        expect(await scene.store.show('sync_runs', id + 1)).toBeNull();
-      }),
-    );
+    story('are written down as they begin, go on and end', async (scene) => {
+      const { id } = await scene.store.startSyncRun('policy', 'demand', scene.now());
+      const started_at = isoOf(scene.now().wall);
+      const begun = { id, kind: 'policy', reason: 'demand', started_at, finished_at: null, outcome: null };
+      expect(await scene.store.show('sync_runs', id)).toMatchObject({ ...begun, pages: 0, seen: 0 });
+      await scene.store.progressSyncRun(id, progress);
+      expect(await scene.store.show('sync_runs', id)).toMatchObject({ ...begun, ...progress });
+      scene.pass(5_000);
+      const result = {
+        outcome: 'incomplete',
+        error: 'page 3: 503',
+        progress: { ...progress, pages: 3 },
+        differences: {},
+      } as const;
+      await scene.store.finishSyncRun(id, result, scene.now());
+      expect(await scene.store.show('sync_runs', id)).toMatchObject({
+        pages: 3,
+        outcome: 'incomplete',
+        error: 'page 3: 503',
+        finished_at: isoOf(scene.now().wall),
+      });
+      expect(await scene.store.show('sync_runs', id + 1)).toBeNull();
+    });
 
-    it(
+    story(
       'that were interrupted stay so, whatever a replica that stood still says of them later',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const { id } = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         await scene.store.interruptSyncRuns(scene.now());
         const finished_at = isoOf(scene.now().wall);
@@ -77,12 +76,12 @@ export function describeSyncRuns(open: OpenEngine): void {
           outcome: 'interrupted',
           finished_at,
         });
-      }),
+      },
     );
 
-    it(
+    story(
       'whose end could not be written down are interrupted as the next of their kind begins',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const lost = await scene.store.startSyncRun('policy', 'timer', scene.now());
         const other = await scene.store.startSyncRun('vendor', 'timer', scene.now());
         scene.pass(5_000);
@@ -94,28 +93,25 @@ export function describeSyncRuns(open: OpenEngine): void {
         for (const { id } of [other, next]) {
           expect(await scene.store.show('sync_runs', id)).toMatchObject({ outcome: null, finished_at: null });
         }
-      }),
+      },
     );
 
-    it(
-      'of an earlier process are interrupted, finished ones are not',
-      inScene(open, async (scene) => {
-        await fullSyncOnce(scene, 'vendor');
-        const { id } = await scene.store.startSyncRun('policy', 'start', scene.now());
-        await scene.store.progressSyncRun(id, progress);
-        await scene.store.interruptSyncRuns(scene.now());
-        expect(await scene.store.show('sync_runs', id)).toMatchObject({ outcome: 'interrupted' });
-        expect((await scene.store.show('sync_runs', id))?.finished_at).not.toBeNull();
-        const outcomes = (await scene.store.list('sync_runs', { limit: 10 })).items.map(
-          (fullSync) => fullSync.outcome,
-        );
-        expect(outcomes).toEqual(['interrupted', 'complete']);
-      }),
-    );
+    story('of an earlier process are interrupted, finished ones are not', async (scene) => {
+      await fullSyncOnce(scene, 'vendor');
+      const { id } = await scene.store.startSyncRun('policy', 'start', scene.now());
+      await scene.store.progressSyncRun(id, progress);
+      await scene.store.interruptSyncRuns(scene.now());
+      expect(await scene.store.show('sync_runs', id)).toMatchObject({ outcome: 'interrupted' });
+      expect((await scene.store.show('sync_runs', id))?.finished_at).not.toBeNull();
+      const outcomes = (await scene.store.list('sync_runs', { limit: 10 })).items.map(
+        (fullSync) => fullSync.outcome,
+      );
+      expect(outcomes).toEqual(['interrupted', 'complete']);
+    });
 
-    it(
+    story(
       'over assessments try unverified ones first, then the longest unread, tombstones too, each once',
-      inScene(open, async (scene) => {
+      async (scene) => {
         for (const id of ['old', 'failed', 'new']) {
           await scene.show('risk_assessment', id, { id });
           scene.pass(2 * SETTLE_MS);
@@ -135,54 +131,49 @@ export function describeSyncRuns(open: OpenEngine): void {
         expect(await untried(10)).toEqual(['failed', 'new']);
         const next = await scene.store.startSyncRun('risk_assessment', 'timer', scene.now());
         expect(await scene.store.untriedRecords('risk_assessment', next.id, 10)).toHaveLength(4);
-      }),
+      },
     );
   });
 
   describe('small durable facts', () => {
-    it(
-      'are there after they are written, beats and registrations too',
-      inScene(open, async (scene) => {
-        expect(await scene.store.readFact('heartbeat')).toBeNull();
-        expect(await scene.store.readFact('paused')).toBeNull();
-        const facts = {
-          eventsOnly: false,
-          settleMs: SETTLE_MS,
-          fullSyncMs: 3_600_000,
-          unreachable: false as const,
-          access: 'key',
-        };
-        await scene.store.beat(scene.now(), facts);
-        scene.pass(1_234);
-        await scene.store.beat(scene.now(), facts);
-        await scene.store.writeFact('paused', 'yes');
-        await scene.store.writeFact('paused', 'no');
-        const registration = {
-          upstreamId: 'wh_1',
-          url: 'https://mirror.example/webhooks',
-          events: ['policy.*', 'vendor.added'],
-          description: 'ours',
-          sealedSecret: 'sealed',
-          sealedAnswer: 'answer',
-          createdAt: isoOf(scene.now().wall),
-          delivers: ['policy.*'],
-        };
-        await scene.store.saveRegistration(registration);
-        // An answer without a secret takes none away.
-        await scene.store.saveRegistration({
-          ...registration,
-          sealedSecret: null,
-          sealedAnswer: null,
-          description: 'still ours',
-        });
-        if (scene.canReopen) await scene.reopen();
-        expect(await scene.store.readFact('heartbeat')).toBe(new Date(scene.now().wall).toISOString());
-        expect(await scene.store.readFact('paused')).toBe('no');
-        expect(await scene.store.listRegistrations()).toEqual([
-          { ...registration, description: 'still ours' },
-        ]);
-        await expect(scene.store.checkWritable()).resolves.toBeUndefined();
-      }),
-    );
+    story('are there after they are written, beats and registrations too', async (scene) => {
+      expect(await scene.store.readFact('heartbeat')).toBeNull();
+      expect(await scene.store.readFact('paused')).toBeNull();
+      const facts = {
+        eventsOnly: false,
+        settleMs: SETTLE_MS,
+        fullSyncMs: 3_600_000,
+        unreachable: false as const,
+        access: 'key',
+      };
+      await scene.store.beat(scene.now(), facts);
+      scene.pass(1_234);
+      await scene.store.beat(scene.now(), facts);
+      await scene.store.writeFact('paused', 'yes');
+      await scene.store.writeFact('paused', 'no');
+      const registration = {
+        upstreamId: 'wh_1',
+        url: 'https://mirror.example/webhooks',
+        events: ['policy.*', 'vendor.added'],
+        description: 'ours',
+        sealedSecret: 'sealed',
+        sealedAnswer: 'answer',
+        createdAt: isoOf(scene.now().wall),
+        delivers: ['policy.*'],
+      };
+      await scene.store.saveRegistration(registration);
+      // An answer without a secret takes none away.
+      await scene.store.saveRegistration({
+        ...registration,
+        sealedSecret: null,
+        sealedAnswer: null,
+        description: 'still ours',
+      });
+      if (scene.canReopen) await scene.reopen();
+      expect(await scene.store.readFact('heartbeat')).toBe(new Date(scene.now().wall).toISOString());
+      expect(await scene.store.readFact('paused')).toBe('no');
+      expect(await scene.store.listRegistrations()).toEqual([{ ...registration, description: 'still ours' }]);
+      await expect(scene.store.checkWritable()).resolves.toBeUndefined();
+    });
   });
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
 import type { Unknown } from '../../../src/store/store.ts';
 import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, shownOf, TIMING } from '../scene.ts';
+import { storyOn } from './story.ts';
 import { fullSyncOnce } from './sync-runs.ts';
 
 const ELSEWHERE = { assessment: { ref: 'ra_1', name: 'One' } };
@@ -61,19 +62,17 @@ async function knownAssessments(scene: Scene): Promise<unknown[]> {
 }
 
 export function describeUnread(open: OpenEngine): void {
+  const story = storyOn(open);
   describe('an event that names no record', () => {
-    it(
-      'has what it refers to looked for all the same',
-      inScene(open, async (scene) => {
-        await unread(scene, 'a', { kind: 'vendor', data: { ref: 'v', riskAssessmentId: 'ra_9' } });
-        expect(await scene.openProblems()).toEqual(['unknown_record vendor -']);
-        expect(await knownAssessments(scene)).toEqual(['ra_9']);
-      }),
-    );
+    story('has what it refers to looked for all the same', async (scene) => {
+      await unread(scene, 'a', { kind: 'vendor', data: { ref: 'v', riskAssessmentId: 'ra_9' } });
+      expect(await scene.openProblems()).toEqual(['unknown_record vendor -']);
+      expect(await knownAssessments(scene)).toEqual(['ra_9']);
+    });
 
-    it(
+    story(
       'about an assessment keeps its kind blocked, whatever is fully synced, until a person has settled it',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await unread(scene, 'a');
         await unread(scene, 'b', { data: NOWHERE });
         expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
@@ -89,7 +88,7 @@ export function describeUnread(open: OpenEngine): void {
         expect(await scene.store.dismissDelivery('b', scene.now(), TIMING)).toBe(true);
         expect(await scene.openProblems()).toEqual([]);
         expect(await verdictOf(scene, 'risk_assessment')).toBe('known_only');
-      }),
+      },
     );
 
     it.each(['policy', 'vendor'] as const)(
@@ -120,34 +119,31 @@ export function describeUnread(open: OpenEngine): void {
         })(),
     );
 
-    it(
-      'waits anew for its whole list after a restart, whose clock is another',
-      inScene(open, async (scene) => {
-        await unread(scene, 'a', { kind: 'vendor', data: NOWHERE });
-        scene.pass(SETTLE_MS - 1);
-        await scene.store.markUnverifiedDirty(scene.now(), TIMING);
-        scene.pass(SETTLE_MS - 1);
-        expect(await scene.wanted()).toEqual([]);
-        scene.pass(1);
-        expect(await scene.wanted()).toEqual(['vendor']);
-      }),
-    );
+    story('waits anew for its whole list after a restart, whose clock is another', async (scene) => {
+      await unread(scene, 'a', { kind: 'vendor', data: NOWHERE });
+      scene.pass(SETTLE_MS - 1);
+      await scene.store.markUnverifiedDirty(scene.now(), TIMING);
+      scene.pass(SETTLE_MS - 1);
+      expect(await scene.wanted()).toEqual([]);
+      scene.pass(1);
+      expect(await scene.wanted()).toEqual(['vendor']);
+    });
 
-    it(
+    story(
       'of an unknown type, and is understood by what was learned, has what it refers to looked for too',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const proven = { kind: 'vendor', path: 'ref', eventId: 'a', recordId: 'v', leads: false } as const;
         await scene.store.learnPointer(proven, scene.now());
         const data = { ref: 'v', riskAssessmentId: 'ra_9' };
         await unread(scene, 'b', { kind: 'vendor', data, type: 'vendor.merged' });
         expect(await scene.store.show('deliveries', 'b')).toMatchObject({ state: 'ignored', record_id: 'v' });
         expect(await knownAssessments(scene)).toEqual(['ra_9']);
-      }),
+      },
     );
 
-    it(
+    story(
       'of an unknown type is not ignored: nothing would say that it was not understood',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await unread(scene, 'a', { type: 'risk.closed' });
         expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'failed', record_id: null });
         expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
@@ -161,26 +157,23 @@ export function describeUnread(open: OpenEngine): void {
         expect(await scene.openProblems()).toEqual([]);
         scene.pass(SETTLE_MS);
         expect(await scene.due('risk_assessment', 9)).toMatchObject([{ id: 'ra_1' }]);
-      }),
+      },
     );
 
-    it(
-      'fails again, and says why, as long as the pointers find nothing',
-      inScene(open, async (scene) => {
-        await unread(scene, 'a');
-        const tried = await scene.store.retryEvent('a', scene.rules(), scene.now());
-        expect(tried).toEqual({
-          outcome: 'failed',
-          error: expect.stringContaining('no id of a risk_assessment'),
-        });
-        expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'failed', attempts: 2 });
-        expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
-      }),
-    );
+    story('fails again, and says why, as long as the pointers find nothing', async (scene) => {
+      await unread(scene, 'a');
+      const tried = await scene.store.retryEvent('a', scene.rules(), scene.now());
+      expect(tried).toEqual({
+        outcome: 'failed',
+        error: expect.stringContaining('no id of a risk_assessment'),
+      });
+      expect(await scene.store.show('deliveries', 'a')).toMatchObject({ state: 'failed', attempts: 2 });
+      expect(await scene.openProblems()).toEqual(['unknown_record risk_assessment -']);
+    });
 
-    it(
+    story(
       'is read by the pointers of its retry: its record is dirty and shown, and the problem ends with the last such event',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await scene.show('risk_assessment', 'ra_1', { riskAssessmentId: 'ra_1', name: 'Zero' });
         scene.pass(SETTLE_MS);
         await unread(scene, 'a');
@@ -201,49 +194,43 @@ export function describeUnread(open: OpenEngine): void {
         expect(await retry('b')).toMatchObject({ outcome: 'processed' });
         expect(await scene.openProblems()).toEqual([]);
         expect(await verdictOf(scene, 'risk_assessment')).toBe('catching_up');
-      }),
+      },
     );
 
-    it(
-      'that named another record by mistake belongs to the right one after its retry',
-      inScene(open, async (scene) => {
-        await scene.accept(
-          scene.event({
-            id: 'a',
-            kind: 'risk_assessment',
-            recordId: 'row_17',
-            data: { id: 'row_17', assessment: { ref: 'ra_1' } },
-          }),
-        );
-        await scene.fail();
-        expect(await scene.openProblems()).toEqual(['failed_event risk_assessment row_17']);
-        expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toMatchObject({
-          recordId: 'ra_1',
-        });
-        expect(await scene.store.show('deliveries', 'a')).toMatchObject({
-          record_id: 'ra_1',
-          state: 'processed',
-        });
-        expect(await scene.openProblems()).toEqual([]);
-      }),
-    );
+    story('that named another record by mistake belongs to the right one after its retry', async (scene) => {
+      await scene.accept(
+        scene.event({
+          id: 'a',
+          kind: 'risk_assessment',
+          recordId: 'row_17',
+          data: { id: 'row_17', assessment: { ref: 'ra_1' } },
+        }),
+      );
+      await scene.fail();
+      expect(await scene.openProblems()).toEqual(['failed_event risk_assessment row_17']);
+      expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toMatchObject({
+        recordId: 'ra_1',
+      });
+      expect(await scene.store.show('deliveries', 'a')).toMatchObject({
+        record_id: 'ra_1',
+        state: 'processed',
+      });
+      expect(await scene.openProblems()).toEqual([]);
+    });
 
-    it(
-      'whose body is gone cannot be read again, and says so',
-      inScene(open, async (scene) => {
-        await failed(scene, 'not JSON');
-        await scene.query("UPDATE events SET body = NULL WHERE id = 'a' RETURNING seq");
-        expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toEqual({
-          outcome: 'trimmed',
-        });
-      }),
-    );
+    story('whose body is gone cannot be read again, and says so', async (scene) => {
+      await failed(scene, 'not JSON');
+      await scene.query("UPDATE events SET body = NULL WHERE id = 'a' RETURNING seq");
+      expect(await scene.store.retryEvent('a', withRef(scene), scene.now())).toEqual({
+        outcome: 'trimmed',
+      });
+    });
   });
 
   describe('the record of an event that names none', () => {
-    it(
+    story(
       'is known by what was learned: later events of that shape are understood as they come',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await unread(scene, 'a');
         const proven = {
           kind: 'risk_assessment',
@@ -280,12 +267,12 @@ export function describeUnread(open: OpenEngine): void {
         });
         expect(await left()).toEqual([]);
         expect(await scene.openProblems()).toEqual([]);
-      }),
+      },
     );
 
-    it(
+    story(
       'is known by what was learned only where the settings find none, unless one of the defaults misled',
-      inScene(open, async (scene) => {
+      async (scene) => {
         const learn = (leads: boolean) =>
           scene.store.learnPointer(
             { kind: 'risk_assessment', path: 'assessment.ref', eventId: 'a', recordId: 'ra_1', leads },
@@ -312,12 +299,12 @@ export function describeUnread(open: OpenEngine): void {
         const { pointers } = scene.rules();
         const set = scene.rules({ pointers: { ...pointers, risk_assessment: ['id'] } });
         expect(await take('d', set)).toBe('row_17');
-      }),
+      },
     );
 
-    it(
+    story(
       'is looked for by a person, the newest event first, with what looks like an id in the text of its problem',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await unread(scene, 'a');
         await unread(scene, 'v', { kind: 'vendor' });
         await unread(scene, 'b', { data: NOWHERE });
@@ -346,18 +333,15 @@ export function describeUnread(open: OpenEngine): void {
         await scene.store.dismissDelivery('c', scene.now(), TIMING);
         await scene.store.dismissDelivery('a', scene.now(), TIMING);
         expect(await unknown(scene, null)).toEqual(['c: never_shown', 'v: null']);
-      }),
+      },
     );
 
-    it(
-      'knows which ids the API has shown, the deleted ones too',
-      inScene(open, async (scene) => {
-        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
-        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_2' }));
-        expect(await scene.store.shownIds('vendor', ['ven_1', 'ven_2', 'ven_3'])).toEqual(['ven_1']);
-        expect(await scene.store.shownIds('policy', ['ven_1'])).toEqual([]);
-      }),
-    );
+    story('knows which ids the API has shown, the deleted ones too', async (scene) => {
+      await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+      await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_2' }));
+      expect(await scene.store.shownIds('vendor', ['ven_1', 'ven_2', 'ven_3'])).toEqual(['ven_1']);
+      expect(await scene.store.shownIds('policy', ['ven_1'])).toEqual([]);
+    });
   });
 
   describe('events that name by mistake what the API has never shown', () => {
@@ -372,23 +356,20 @@ export function describeUnread(open: OpenEngine): void {
       return await scene.missing('risk_assessment', 'row_17');
     };
 
-    it(
-      'open a problem, again for each new event, and then wait for a person',
-      inScene(open, async (scene) => {
-        const problem = { reason: 'unknown_record', kind: 'risk_assessment', recordId: 'row_17' } as const;
-        await namedBy(scene, 'ra_1', 'ra_2');
-        scene.pass(SETTLE_MS);
-        expect(await outcomeOf(scene)).toBe('unresolved_event');
-        expect(await outcomeOf(scene)).toBe('unresolved_event');
-        await scene.store.openProblem(problem, null, scene.now());
-        expect(await outcomeOf(scene)).toBe('unresolved');
-        await namedBy(scene, 'ra_3');
-        scene.pass(SETTLE_MS);
-        expect(await outcomeOf(scene)).toBe('unresolved_event');
-        await scene.store.openProblem(problem, null, scene.now());
-        expect(await outcomeOf(scene)).toBe('unresolved');
-      }),
-    );
+    story('open a problem, again for each new event, and then wait for a person', async (scene) => {
+      const problem = { reason: 'unknown_record', kind: 'risk_assessment', recordId: 'row_17' } as const;
+      await namedBy(scene, 'ra_1', 'ra_2');
+      scene.pass(SETTLE_MS);
+      expect(await outcomeOf(scene)).toBe('unresolved_event');
+      expect(await outcomeOf(scene)).toBe('unresolved_event');
+      await scene.store.openProblem(problem, null, scene.now());
+      expect(await outcomeOf(scene)).toBe('unresolved');
+      await namedBy(scene, 'ra_3');
+      scene.pass(SETTLE_MS);
+      expect(await outcomeOf(scene)).toBe('unresolved_event');
+      await scene.store.openProblem(problem, null, scene.now());
+      expect(await outcomeOf(scene)).toBe('unresolved');
+    });
 
     it.each(['at once', 'after they were trimmed'])('are settled by a person %s', async (when) => {
       await inScene(open, async (scene) => {
@@ -455,9 +436,9 @@ export function describeUnread(open: OpenEngine): void {
       },
     );
 
-    it(
+    story(
       'are read anew by other pointers though they were processed, and nothing is left of what there never was',
-      inScene(open, async (scene) => {
+      async (scene) => {
         await namedBy(scene, 'ra_1', 'ra_2');
         await scene.accept(
           scene.event({ ...about, id: 'odd', data: dataOf('ra_3'), type: 'risk.closed', known: false }),
@@ -487,26 +468,23 @@ export function describeUnread(open: OpenEngine): void {
         expect(await knownAssessments(scene)).toEqual(['ra_1', 'ra_2', 'ra_3']);
         expect(await scene.store.countKnown('risk_assessment')).toBe(3);
         expect((await scene.store.summary()).events).toEqual({ failed: 0, pending: 0 });
-      }),
+      },
     );
   });
 
   describe('a delivery in quarantine that is about an assessment and names none', () => {
-    it(
-      'keeps the kind blocked until a person dismisses it',
-      inScene(open, async (scene) => {
-        const body = Buffer.from('{"type":"risk.assessed"}');
-        const delivery = { reason: 'no id', t: '1', body, kind: 'risk_assessment', recordId: null } as const;
-        await scene.store.accept({ events: [], unusable: [delivery] }, scene.now(), TIMING);
-        await unread(scene, 'a');
-        scene.pass(SETTLE_MS);
-        await fullSyncOnce(scene, 'risk_assessment');
-        await scene.store.dismissDelivery('a', scene.now(), TIMING);
-        expect(await scene.openProblems()).toEqual(['quarantined risk_assessment -']);
-        const [kept] = await shownOf(scene.store, 'quarantined');
-        expect(await scene.store.dismissDelivery(kept!.id, scene.now(), TIMING)).toBe(true);
-        expect(await scene.openProblems()).toEqual([]);
-      }),
-    );
+    story('keeps the kind blocked until a person dismisses it', async (scene) => {
+      const body = Buffer.from('{"type":"risk.assessed"}');
+      const delivery = { reason: 'no id', t: '1', body, kind: 'risk_assessment', recordId: null } as const;
+      await scene.store.accept({ events: [], unusable: [delivery] }, scene.now(), TIMING);
+      await unread(scene, 'a');
+      scene.pass(SETTLE_MS);
+      await fullSyncOnce(scene, 'risk_assessment');
+      await scene.store.dismissDelivery('a', scene.now(), TIMING);
+      expect(await scene.openProblems()).toEqual(['quarantined risk_assessment -']);
+      const [kept] = await shownOf(scene.store, 'quarantined');
+      expect(await scene.store.dismissDelivery(kept!.id, scene.now(), TIMING)).toBe(true);
+      expect(await scene.openProblems()).toEqual([]);
+    });
   });
 }
