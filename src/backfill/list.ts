@@ -54,8 +54,8 @@ const sizeOf = ({ ids, gone }: Pick<ListReading, 'ids' | 'gone'>) => ids.size + 
 
 /**
  * Reads a list page by page to its end, and brings the records of each page into sync. The empty page behind the last one is its end. Once
- * as many records were seen as the list's total says, a 404, a 400, or a page that repeats the one before or the first ends it too: a
- * service without pages repeats the first. A row without a usable id is told at the end, once all others are saved.
+ * as many records were seen as the list's total says, a refusal, a failure, or a page that repeats the one before or the first ends it
+ * too: a service without pages repeats the first. A row without a usable id is told at the end, once all others are saved.
  */
 export function createListReader(
   options: Context & {
@@ -125,6 +125,8 @@ export function createListReader(
     /** About the first row without a usable id. */
     let unusable: string | null = null;
     let wasEmpty = false;
+    /** Why the last page with rows says itself that it cannot be the last one. */
+    let goesOn: string | null = null;
     let offset = 0;
     /** Rows of the longest page. */
     let longest = 0;
@@ -180,6 +182,10 @@ export function createListReader(
         }
         if (hasRows) {
           wasEmpty = false;
+          // Of a full page nobody knows whether it is the last one, the service included.
+          const isShort = answer.isShort === true && (page === 0 || answer.objects.length < longest);
+          goesOn =
+            isShort && answer.saysMore ? `page ${number} is not full, its field “${answer.next}” says` : null;
           if (page === 1) askAhead(true);
           await savePage(reading, objects, gone, read);
           continue;
@@ -189,6 +195,7 @@ export function createListReader(
         if (wasEmpty || says === null || (list.total !== null && !saysMore)) {
           if (saysMore)
             throw unended(`page ${number} is empty, and its field “${says}” says that the list goes on`);
+          if (goesOn !== null) throw unended(`${goesOn} that the list goes on, and page ${number} is empty`);
           reading.isRefused = answer.isRefusal === true;
           return await checkFirstPage(reading, first);
         }

@@ -289,8 +289,8 @@ export function createUpstream(
 
   return {
     /**
-     * One page of a list. `isBehindLast`: as many records as the list's total were seen, so an answer without content, a 404 or a
-     * 400 counts as the empty page that ends it.
+     * One page of a list. `isBehindLast`: as many records as the list's total were seen, so a refusal or a failure counts as the empty page
+     * that ends it.
      */
     async page(
       kind: ListedKind,

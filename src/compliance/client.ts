@@ -1,7 +1,7 @@
 import { type Clock, type Moment, momentOf } from '../platform/clock.ts';
 import type { ComplianceSettings } from '../platform/config.ts';
 import type { Budget, Lane } from './budget.ts';
-import { holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
+import { holdsNoRows, holdsNothing, type List, listIn, recordIn, WRAPPERS } from './envelope.ts';
 import { UnaddressableError, UpstreamError, type UpstreamErrorKind } from './errors.ts';
 import { clockSkewMs, type Expectation, isWebPage, judge } from './gate.ts';
 import type { FetchedKind, Kind, ListedKind } from './kinds.ts';
@@ -32,7 +32,11 @@ interface Exchanged<T> extends Timing {
   value: T;
 }
 
-export type Page = Timing & List;
+export type Page = Timing &
+  List & {
+    /** Fewer rows than were asked for, and than the service says that its pages have. */
+    isShort?: true;
+  };
 
 /**
  * `isUnnamed`: the object has no id. `isPage`: the answer is a web page. Either may come from a proxy and not from the API.
@@ -50,7 +54,7 @@ export interface CallOptions {
 }
 
 export interface PageCallOptions extends CallOptions {
-  /** No content, a 404 or a 400 then counts as an empty page: some services answer so behind the last page. */
+  /** Any refusal and any failure of this address then counts as an empty page: services answer in many ways behind their last one. */
   isBehindLast?: boolean;
   /** Sent instead of the configured parameters, to find out which ones the service uses. */
   query?: Record<string, string> | undefined;
@@ -96,6 +100,15 @@ export interface ClientOptions {
 const REGISTRATIONS = '/webhooks';
 
 const NO_ROWS: List = { objects: [], unusable: new Map(), meta: {}, next: null };
+const REFUSED: List = { ...NO_ROWS, isRefusal: true };
+
+/** Of these a page behind the last one may be the reason. Not what is about credentials, a limit, or the way to the service. */
+const REFUSALS: ReadonlySet<UpstreamErrorKind> = new Set([
+  'server',
+  'failed',
+  'not_taken',
+  'unexpected_status',
+]);
 
 /** Rows of a page, as a multiple of those asked for. A service without pages sends all that it has, and this many are never too many. */
 const ROWS_MAX_TIMES = 4;
@@ -150,22 +163,27 @@ export function createClient(options: ClientOptions) {
       return await withPageSize(mayHalve, async (size) => {
         // Always the same size, even if an answer names another.
         const query = asked ?? { [pageParam]: String(page), [perPageParam]: String(size) };
-        const rowsMax = Math.max(ROWS_ALWAYS_TAKEN, ROWS_MAX_TIMES * (Number(query[perPageParam]) || 0));
+        const rowsAsked = Number(query[perPageParam]) || 0;
+        const rowsMax = Math.max(ROWS_ALWAYS_TAKEN, ROWS_MAX_TIMES * rowsAsked);
         const { value, ...timing } = await send<List>({
           ...call,
           method: 'GET',
           path: `${COLLECTIONS[kind]}?${new URLSearchParams(query)}`,
           isSuccess: isOk,
-          read: (body, headers) =>
-            isBehindLast && holdsNothing(body)
-              ? NO_ROWS
-              : listIn(body, WRAPPERS[kind], idOf(kind), { rowsMax, headers }),
-          missing: {
-            at: isBehindLast ? [204, 400, 404] : [204],
-            read: ({ status }) => (status === 204 ? NO_ROWS : { ...NO_ROWS, isRefusal: true }),
+          read: (body, headers) => {
+            if (isBehindLast && holdsNoRows(body)) return holdsNothing(body) ? NO_ROWS : REFUSED;
+            return listIn(body, WRAPPERS[kind], idOf(kind), { rowsMax, headers });
+          },
+          missing: { at: [204], read: () => NO_ROWS },
+          refusal: ({ kind: why, retryAfterMs }, reply) => {
+            const isRedirect = reply instanceof ExchangeFailure && why === 'no_json';
+            return isBehindLast && (isRedirect || REFUSALS.has(why)) && retryAfterMs === null
+              ? REFUSED
+              : null;
           },
         });
-        return { ...value, ...timing };
+        const isShort = value.objects.length < Math.min(rowsAsked, value.meta.perPage ?? rowsAsked);
+        return { ...value, ...timing, ...(isShort ? { isShort } : {}) };
       });
     },
 

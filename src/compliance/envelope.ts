@@ -51,7 +51,7 @@ export interface List {
   meta: Meta;
   /** The field or header with a cursor or link to the next page; null: there is none. */
   next: string | null;
-  /** It is no link, but `true`. */
+  /** It is no link, but says so by `true` (or that this is not the last one, by `false`). */
   saysMore?: true;
   /** Behind the last page the service refuses the request. So the list may end here, or what is shown of it. */
   isRefusal?: true;
@@ -106,15 +106,22 @@ const LAST = /^((is)?(last|lastpage|done|complete)|exhaustivenbhits)$/;
 function nextIn(body: JsonObject, headers: Headers): Pick<List, 'next' | 'saysMore'> {
   for (const [prefix, place] of placesIn(body)) {
     const says = (field: string) =>
-      place[field] === false
+      flagIn(place[field]) === false
         ? LAST.test(plainName(field))
         : NEXT.test(plainName(field)) && Boolean(place[field]);
     const field = Object.keys(place).find(says);
     if (field === undefined) continue;
-    return { next: prefix + field, ...(typeof place[field] === 'boolean' ? { saysMore: true } : {}) };
+    return { next: prefix + field, ...(flagIn(place[field]) === null ? {} : { saysMore: true }) };
   }
   const isLinked = /;\s*rel="?next"?\s*(?:[;,]|$)/i.test(headers.get('link') ?? '');
   return { next: isLinked ? 'Link' : null };
+}
+
+/** Some services write it as text. Null: neither true nor false. */
+function flagIn(value: unknown): boolean | null {
+  const said = typeof value === 'string' ? value.toLowerCase() : value;
+  if (said === true || said === 'true') return true;
+  return said === false || said === 'false' ? false : null;
 }
 
 /** The answer's own fields, and those of the objects in it that are about the list, one within the other. */
@@ -213,12 +220,18 @@ function onlyOne(value: unknown): unknown {
 }
 
 /** Whether the answer has nothing in the place of rows. Some services answer an empty list so, but it may also be a failure. */
-export function holdsNothing(body: unknown): boolean {
-  if (body === undefined || body === null) return true;
-  if (!isObject(body) || Object.keys(body).some(saysError)) return false;
+export const holdsNothing = (body: unknown): boolean => holdsNoRows(body) && !isRefusal(body);
+
+/** The same, or it says in words why it has no rows. */
+export function holdsNoRows(body: unknown): boolean {
+  if (!isObject(body)) return !Array.isArray(body);
   const data = body['data'] ?? {};
   return isObject(data) && Object.keys(data).length === 0;
 }
+
+/** Of an answer without rows: it is a text, or has one. */
+const isRefusal = (body: unknown): boolean =>
+  isObject(body) ? Object.keys(body).some(saysError) : body !== undefined && body !== null;
 
 function rowsOf(body: unknown, idOf: IdOf): unknown[] {
   const data = isObject(body) ? body['data'] : undefined;

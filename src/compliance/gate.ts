@@ -35,6 +35,8 @@ export interface Expectation<T> {
   asText?: true;
   /** The statuses that mean "nothing is there", and their result. */
   missing?: { at: readonly number[]; read: (answer: Answer) => T } | undefined;
+  /** The result that an error answer means here; null: it is an error. */
+  refusal?: (error: UpstreamError, reply: Answer | ExchangeFailure) => T | null;
   /** Has the id of a record. Then its fields are the record's, whatever their names. */
   isRecord?: (body: JsonObject) => boolean;
   /** The answer may hold a secret. Then an error shows only the reason that it gives. */
@@ -57,6 +59,18 @@ interface Request {
 
 /** The result of a request, or its error. */
 export function judge<T>(
+  expected: Expectation<T>,
+  reply: Answer | ExchangeFailure,
+  sent: Request,
+): Value<T> | UpstreamError {
+  const verdict = verdictOn(expected, reply, sent);
+  if (!(verdict instanceof UpstreamError)) return verdict;
+  const value = expected.refusal?.(verdict, reply) ?? null;
+  if (value === null) return verdict;
+  return { value, agedMs: reply instanceof ExchangeFailure ? 0 : ageIn(reply.headers) };
+}
+
+function verdictOn<T>(
   expected: Expectation<T>,
   reply: Answer | ExchangeFailure,
   sent: Request,

@@ -15,6 +15,7 @@ interface Shown {
   rows?: readonly JsonObject[];
   next?: string;
   saysMore?: true;
+  isShort?: true;
   isRefusal?: true;
 }
 type Answers = readonly Shown[] | ((page: number) => Shown | undefined);
@@ -158,6 +159,23 @@ it('an empty page that says that there is more never ends a list, whatever its t
       '“meta.hasMore” says that the list goes on',
     );
   }
+});
+
+it('a page that is not full and says that there is more is not the last one, though an empty one follows', async () => {
+  const page = (ids: string[], isShort?: true) => ({
+    ...{ ids, total: null, next: 'truncated', saysMore: true as const },
+    ...(isShort && { isShort }),
+  });
+  const end = { ids: [], total: null };
+  for (const total of [null, 3])
+    await expect(read([{ ...page(ALL, true), total }, end])).rejects.toThrow(
+      'page 1 is not full, its field “truncated” says that the list goes on, and page 2 is empty',
+    );
+  await expect(read([page(['a', 'b'], true), page(['c'], true), end])).rejects.toThrow('page 2 is not full');
+  expect(await read([page(ALL), end])).toEqual([3]);
+  // The service takes no larger pages: with the last one as long as the first nobody knows, and what follows decides.
+  expect(await read([page(['a', 'b'], true), page(['c', 'd'], true), end])).toEqual([2, 2]);
+  expect(await read([page(ALL, true), { ids: ['d'], total: null }, end])).toEqual([3, 1]);
 });
 
 it.each([

@@ -79,15 +79,52 @@ describe('reading', () => {
     [200, '{"data":{}}', 'malformed'],
     [400, '{"error":"no such page"}', 'not_taken'],
     [404, '{"error":"no such page"}', 'unexpected_status'],
+    [422, '', 'not_taken'],
+    [416, '', 'unexpected_status'],
+    [302, '', 'no_json'],
+    [500, '{"error":"offset out of range"}', 'server'],
+    [200, '{"error":"no more pages"}', 'failed'],
+    [200, '{"message":"no more pages"}', 'malformed'],
+    [200, '"no more pages"', 'malformed'],
   ])(
     'a list that answers %i with “%s” is at its end only if all of it was seen',
     async (status, body, kind) => {
-      const { client } = await start((response) => response.writeHead(status).end(body));
+      const { client } = await start((response) => response.writeHead(status, { location: '/' }).end(body));
       await expect(client.listPage('vendor', 3, call)).rejects.toMatchObject({ kind });
       const behind = { ...call, isBehindLast: true };
       expect(await client.listPage('vendor', 3, behind)).toMatchObject({ objects: [], meta: {}, next: null });
     },
   );
+
+  test.each<[number, string, string, Record<string, string>?]>([
+    [401, '', 'unauthorized'],
+    [403, '', 'forbidden'],
+    [429, '', 'rate_limited'],
+    [200, '{"error":"too many requests"}', 'failed', { 'retry-after': '30' }],
+    [502, '', 'unreachable'],
+    [200, '<html>Sign in', 'no_json'],
+    [200, '{"data":[],"partial":true}', 'partial'],
+    [200, '{"data":[7]}', 'malformed'],
+  ])(
+    'nobody knows whether a list that answers %i with “%s” is at its end, though all of it was seen',
+    async (status, body, kind, headers = {}) => {
+      const { client } = await start((response) => response.writeHead(status, headers).end(body));
+      const behind = { ...call, isBehindLast: true };
+      await expect(client.listPage('vendor', 3, behind)).rejects.toMatchObject({ kind });
+    },
+  );
+
+  test('a page is short with fewer rows than were asked for, and than the service says that its pages have', async () => {
+    const isShort = async (rows: number, meta: object) => {
+      const data = Array.from({ length: rows }, (_, at) => ({ id: `v${at}` }));
+      const { client } = await start((response) => json(response, 200, { data, meta }));
+      return (await client.listPage('vendor', 1, call)).isShort ?? false;
+    };
+    expect(await isShort(99, {})).toBe(true);
+    expect(await isShort(99, { perPage: 100 })).toBe(true);
+    expect(await isShort(100, {})).toBe(false);
+    expect(await isShort(20, { perPage: 20 })).toBe(false);
+  });
 
   test.each<[number, object]>([
     [400, { error: 'no' }],

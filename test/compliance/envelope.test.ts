@@ -80,11 +80,9 @@ describe('a list', () => {
   test('says that it goes on by `true`, and not by a link', () => {
     const saysMore = (meta: object) =>
       listIn({ data: rows, meta }, WRAPPERS.policy, idOf('policy')).saysMore ?? false;
-    expect([{ hasMore: true }, { hasMore: false }, { next: '/p?c=a' }].map(saysMore)).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect(
+      [{ hasMore: true }, { hasMore: 'True' }, { hasMore: false }, { next: '/p?c=a' }].map(saysMore),
+    ).toEqual([true, true, false, false]);
   });
 
   test.each<[string, unknown]>([
