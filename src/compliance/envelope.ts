@@ -281,15 +281,10 @@ function countIn(value: unknown): number | null {
   return Number.isSafeInteger(count) && (count as number) >= 0 ? (count as number) : null;
 }
 
-/** Unwraps twice if a wrapper holds only another wrapper, as `vendor` may hold `attributes`. */
-function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
+/** Unwraps twice at most, as `vendor` may hold `attributes`. */
+function unwrap(object: JsonObject, wrappers: readonly string[], idOf: IdOf, levels = 2): JsonObject {
   const inner = unwrapOnce(object, wrappers, idOf);
-  const [field, ...others] = Object.keys(inner);
-  if (inner === object || field === undefined || others.length > 0) return inner;
-  const deeper = inner[field];
-  // A record may also hold one object and nothing else. It is a wrapper only if the id is in that object.
-  const isWrapper = isObject(deeper) && (wrappers.includes(field) || idOf(deeper) !== null);
-  return isWrapper ? deeper : inner;
+  return inner === object || levels === 1 ? inner : unwrap(inner, wrappers, idOf, levels - 1);
 }
 
 function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf): JsonObject {
@@ -304,11 +299,13 @@ function unwrapOnce(object: JsonObject, wrappers: readonly string[], idOf: IdOf)
   }
   const named = wrappers.filter((name) => typeof object[name] === 'object' && Object.hasOwn(object, name));
   const others = Object.keys(object).filter((name) => !BESIDE_DATA.includes(name));
-  // An object that holds one other object and nothing else is a wrapper, under any name.
-  const isWrapped = others.length === 1 && isObject(object[others[0]!]) && !saysError(others[0]!);
-  const present = named.length === 0 && isWrapped ? others : named;
-  if (present.length !== 1) return object;
-  const { [present[0]!]: wrapped, ...rest } = object;
+  // Under any name, an object that holds one object with an id and nothing else is a wrapper.
+  const sole = others.filter(
+    (name) => isObject(object[name]) && idOf(object[name]) !== null && !saysError(name),
+  );
+  const [wrapper, ...more] = named.length === 0 && others.length === 1 ? sole : named;
+  if (wrapper === undefined || more.length > 0) return object;
+  const { [wrapper]: wrapped, ...rest } = object;
   const inner = onlyOne(wrapped);
   // Only in the rest, because a pointer such as `vendor.id` also finds an id through the wrapper.
   if (!isObject(inner) || idOf(rest) !== null) return object;

@@ -104,24 +104,6 @@ const failureOf = async (work: Promise<unknown>) =>
 describe('the token exchange', () => {
   const request = { code: 'the-code', redirectUri: 'http://127.0.0.1:1/callback', scopes: ['read'] };
 
-  it('sends the five fields of the specification as JSON, and nothing besides', async () => {
-    const code = server.issueCode();
-    const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
-    await endpoint.exchangeCode({ ...request, code, verifier: null }, never);
-    expect(server.grants).toEqual([
-      {
-        contentType: 'application/json',
-        body: {
-          grant_type: 'authorization_code',
-          code,
-          client_id: CLIENT_ID,
-          client_secret: CLIENT_SECRET,
-          redirect_uri: request.redirectUri,
-        },
-      },
-    ]);
-  });
-
   it('adds the verifier where there is a proof', async () => {
     const endpoint = createTokenEndpoint({ settings: server.settings(), clock });
     await endpoint.exchangeCode({ ...request, code: server.issueCode(), verifier: 'v'.repeat(43) }, never);
@@ -230,30 +212,6 @@ describe("a person's grant", () => {
       'service token_refresh ok',
       'service token_refresh ok',
     ]);
-  });
-
-  it('keeps its refresh token when a renewal brings no other', async () => {
-    const { refreshToken } = await signIn(store);
-    server.answer = { ...server.answer, refresh: 'absent' };
-    for (let round = 0; round < 3; round++) {
-      await clock.advance(HOUR_MS);
-      await ours.authorization(never);
-    }
-    expect(refreshes().map(({ body }) => body['refresh_token'])).toEqual([
-      refreshToken,
-      refreshToken,
-      refreshToken,
-    ]);
-  });
-
-  it('survives a renewal whose answer says no lifetime that can be read, with the refresh token rotated', async () => {
-    await signIn(store);
-    for (const expires_in of [0, 'soon', -1, '']) {
-      server.answer = { ...server.answer, expires_in };
-      await clock.advance(HOUR_MS);
-      await ours.authorization(never);
-    }
-    expect(new Set(refreshes().map(({ body }) => body['refresh_token'])).size).toBe(4);
   });
 
   it('is renewed once for any number of requests, here and in another process', async () => {
