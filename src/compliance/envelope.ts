@@ -152,7 +152,7 @@ export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf)
 }
 
 /** Fields that hold an error, as `plainName` writes them. */
-export const ERROR_NAMES = ['error', 'errors', 'errormessage', 'errormessages', 'fault', 'exception'];
+const ERROR_NAMES = ['error', 'errors', 'errormessage', 'errormessages', 'fault', 'exception'];
 /** It marks an answer without an id as an error. */
 const saysError = (field: string): boolean => ['message', ...ERROR_NAMES].includes(plainName(field));
 /** What stands beside an error. */

@@ -1,11 +1,4 @@
-import {
-  ERROR_NAMES,
-  hasContent,
-  isErrorObject,
-  isErrorStatus,
-  MalformedAnswer,
-  plainName,
-} from './envelope.ts';
+import { hasContent, isErrorObject, isErrorStatus, MalformedAnswer, plainName } from './envelope.ts';
 import {
   messageIn,
   messageOf,
@@ -167,24 +160,34 @@ interface Report {
   fields: JsonObject;
 }
 
-/** Fields that say of the rest that it is not what was asked for. Patterns of names as `plainName` writes them. */
+/** Objects beside `data` that tell of the answer itself. Others count, filter or link what failed elsewhere. Names as `plainName` writes them. */
+const ABOUT_ANSWER = /^(meta|metadata|status|result|response|outcome|shards)$/;
+/** Fields that say of the rest that it is not what was asked for. */
 const OUTCOMES = /^(is)?(ok|success|successful|succeeded)$/;
 const STATUSES = /^(http|api|response|return|result)?(status|state|result|outcome|ack|code)(code)?$/;
-/** Under any name of its own: `userErrors`, `errcode`, `faultstring`, `errorCount`. */
+/** Under any name of its own: `userErrors`, `errcode`, `faultstring`, `errorCount`. Several exceptions are those to a policy. */
 const ERRORS =
-  /(?:error|exception|failure|(?<!de)fault|^err)s?(?:codes?|no|num(?:ber)?|msg|messages?|strings?|text|types?|details?|desc(?:ription)?|reasons?|info|count)?$/;
+  /(?:error|exception|failure|(?<!de)fault|^err)(?:(?<!exception)s)?(?:codes?|no|num(?:ber)?|msg|messages?|strings?|text|types?|details?|desc(?:ription)?|reasons?|info|(?<!exception)count)?$/;
 const FAILED_WORDS =
   /^(err|errors?|fail|failed|failure|denied|forbidden|unauthorized|unavailable|maintenance)$/;
 const UNFINISHED_WORDS = /^(pending|processing|queued|running|in_progress|accepted)$/;
-/** That all is well, in a field for what is not. Codes of success are 0, 1, 200, and these with zeros. */
-const FINE = /^([a-z]?0+|ok(ay)?|success(ful)?|succeeded|none|no[ _]?errors?|false)$/i;
+/** That all is well, in a field for what is not: a word, or a sentence of success that denies nothing. Codes of success are 0, 1, 200, and these with zeros. */
+const FINE =
+  /^([a-z]?0+|ok(ay)?|succe(ss|eded)|none|na|null|nil|false|no(error|fault|exception|failure)s?|)$/;
+const FINE_SENTENCE =
+  /^(?!.*(?:\b(?:not?|un|without|fail|error|partial)|[不未没]))(?=.*(?:\bsuccess|成功))/is;
 const FINE_CODES = /^([12]0*|20[0-6])$/;
-const PARTS =
-  /^(is|has)?(partial|incomplete|timedout|degraded|unreachable|unavailable|failed)(results?|data|success|shards?|count)?$/;
+/** A word of failing, and perhaps a part of an answer: `isPartial`, `failedShards`, `sourcesUnavailable`. `failedControls` are the service's subject. */
+const SHORT =
+  'partial|incomplete|timedout|degraded|unreachable|unavailable|failed|skipped|omitted|unprocessed';
+const PARTS_OF_ANSWER =
+  '(?:results?|data|success|count|(?:shard|source|region|partition|node|backend|service|page|row|item|record|key)s?)';
+const PARTS = new RegExp(`^(?:is|has)?(?:${SHORT})${PARTS_OF_ANSWER}?$|^${PARTS_OF_ANSWER}(?:${SHORT})$`);
+const PART_WORDS = new RegExp(`^(?:${SHORT})`);
 
 /**
- * What an answer says of itself at its top level, in `meta`, or in another object beside `data`; null: nothing, or that all is well. Of a
- * record that is not wrapped, fields are its own, unless they are all those of an error.
+ * What an answer says of itself at its top level, in `meta`, or beside `data` in another object about itself; null: nothing, or that all is
+ * well. Of a record that is not wrapped, fields are its own, unless they are all those of an error.
  */
 export function reportIn(body: unknown, isRecord: Expectation<unknown>['isRecord']): Report | null {
   if (!isObject(body)) return null;
@@ -195,7 +198,9 @@ export function reportIn(body: unknown, isRecord: Expectation<unknown>['isRecord
   }
   const { data, ...beside } = body;
   const reports = Object.entries(isWrapped ? beside : { meta: body['meta'] })
-    .flatMap(([place, fields]) => (isObject(fields) ? reportsIn(fields, `${place}.`, data) : []))
+    .flatMap(([place, fields]) =>
+      isObject(fields) && ABOUT_ANSWER.test(plainName(place)) ? reportsIn(fields, `${place}.`, data) : [],
+    )
     .concat(reportsIn(beside, '', data));
   return reports.find(({ kind }) => kind === 'failed') ?? reports[0] ?? null;
 }
@@ -220,17 +225,21 @@ function kindOfField(name: string, value: unknown, isBesideData: boolean): Repor
   if (OUTCOMES.test(name) && /^(false|0)$/.test(word)) return 'failed';
   if (STATUSES.test(name)) {
     if (isObject(value)) return isErrorStatus(value['code'] ?? value['status']) ? 'failed' : null;
-    if (word.startsWith('partial')) return 'partial';
-    const isFailure = isErrorStatus(value) || FAILED_WORDS.test(word);
-    return isFailure || (!isBesideData && UNFINISHED_WORDS.test(word)) ? 'failed' : null;
+    if (isErrorStatus(value) || FAILED_WORDS.test(word)) return 'failed';
+    if (PART_WORDS.test(plainName(word))) return 'partial';
+    return !isBesideData && UNFINISHED_WORDS.test(word) ? 'failed' : null;
   }
   // Also parts of the service that did not answer, by their names or their number.
   return PARTS.test(name) && isSaid ? 'partial' : null;
 }
 
-const isFine = (name: string, value: unknown): boolean =>
-  typeof value !== 'object' &&
-  (FINE.test(String(value)) || (name.endsWith('code') && FINE_CODES.test(String(value))));
+function isFine(name: string, value: unknown): boolean {
+  if (typeof value === 'object') return false;
+  const text = String(value);
+  // Letters of other scripts are words too.
+  const plain = /[^\x00-\x7f]/.test(text) ? text : plainName(text);
+  return FINE.test(plain) || FINE_SENTENCE.test(text) || (name.endsWith('code') && FINE_CODES.test(text));
+}
 
 /** A code of its own, beside a message and no rows, that is none of success. */
 function codeOf(name: string, fields: JsonObject): Report['kind'] | null {
@@ -239,9 +248,9 @@ function codeOf(name: string, fields: JsonObject): Report['kind'] | null {
   return message === undefined || isFine('code', fields[name]) || isFine('', message) ? null : 'failed';
 }
 
-/** An object under a name that no record has for a field of its own. */
+/** An object under a name that no record has for a field of its own. A list of errors, or an exception, may be its own. */
 const isErrorIn = (record: JsonObject, name: string): boolean =>
-  ERROR_NAMES.includes(plainName(name)) && typeof record[name] === 'object' && hasContent(record[name]);
+  /^(error|fault)$/.test(plainName(name)) && isObject(record[name]) && hasContent(record[name]);
 
 // ─── limits, and the age of an answer ─────────────────────────────────────────────────────────────────────
 
