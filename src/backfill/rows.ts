@@ -28,7 +28,7 @@ interface Rows {
 /** The rows of a page with their ids. Throws `malformed_page` if no row has one, or two that differ have the same. Pure. */
 export function rowsOf(
   kind: ListedKind,
-  { objects: page, unusable }: Pick<Page, 'objects' | 'unusable'>,
+  { objects: page, unusable, ended }: Pick<Page, 'objects' | 'unusable' | 'ended'>,
   pointers: IdPointers,
 ): Rows {
   const rows = new Map<string, JsonObject>();
@@ -49,7 +49,7 @@ export function rowsOf(
       );
     }
     rows.set(id, data);
-    if (isMarkedDeleted(data, pointers)) gone.push(id);
+    if (isMarkedDeleted(data, pointers, ended.wall)) gone.push(id);
     else objects.push({ id, json: JSON.stringify(data) });
   }
   if (other !== null && objects.length + gone.length === 0) {

@@ -197,7 +197,8 @@ export function createClient(options: ClientOptions) {
           isSuccess: isOk,
           read: (body) => {
             const object = recordIn(body, kind, id, pointers);
-            if (isMarkedDeleted(object, pointers)) return { outcome: 'missing', isPage: false };
+            if (isMarkedDeleted(object, pointers, options.clock.wall()))
+              return { outcome: 'missing', isPage: false };
             return { outcome: 'found', object, isUnnamed: idOf(kind)(object) === null };
           },
           isRecord: (body) => idOf(kind)(body) !== null,

@@ -7,6 +7,7 @@ import {
   isObject,
   type JsonObject,
   MAX_DEPTH,
+  plainName,
   recordIdIn,
   USUAL_FIELDS,
 } from './pointers.ts';
@@ -95,9 +96,6 @@ function wrongWithRow(row: unknown): string | null {
 
 /** Fields of an answer that are not part of its content. */
 const BESIDE_DATA = ['meta', 'links', '_links', 'pagination', 'paging', 'page', 'pageInfo'];
-/** Names are compared without their case, and without what stands between their words. */
-export const plainName = (name: string): string => name.toLowerCase().replace(/[^a-z\d]/g, '');
-
 /** Fields that say that a list goes on, by a cursor or link, or by `true`. */
 const NEXT = /^(next(cursor|page|link|url|(page)?token)?|cursor|hasmore|hasnext(page)?|(is)?truncated)$/;
 /** Fields that say so by `false`. */

@@ -1,4 +1,4 @@
-import { hasContent, isErrorObject, isErrorStatus, MalformedAnswer, plainName } from './envelope.ts';
+import { hasContent, isErrorObject, isErrorStatus, MalformedAnswer } from './envelope.ts';
 import {
   messageIn,
   messageOf,
@@ -7,7 +7,7 @@ import {
   type UpstreamErrorKind,
 } from './errors.ts';
 import { parseJson } from './json.ts';
-import { isObject, type JsonObject } from './pointers.ts';
+import { isObject, type JsonObject, plainName } from './pointers.ts';
 import { type Answer, EXCERPT_BYTES, ExchangeFailure } from './transport.ts';
 
 /**

@@ -6,6 +6,9 @@ export type JsonObject = { [field: string]: unknown };
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** Names are compared without their case, and without what stands between their words. */
+export const plainName = (name: string): string => name.toLowerCase().replace(/[^a-z\d]/g, '');
+
 /** Levels of nesting in a document, itself counted. Deeper ones are refused, because later code such as JSON.stringify recurses. */
 export const MAX_DEPTH = 64;
 
@@ -38,9 +41,11 @@ export interface FieldRules {
   deleted: readonly string[];
 }
 
+/** An archived record is not deleted. */
 export const DEFAULT_DELETED_MARKERS = [
-  ...['deleted', 'isDeleted', 'is_deleted', 'deletedAt', 'deleted_at', 'removedAt', 'removed_at'],
-  ...['status=deleted', 'state=deleted'],
+  ...['deleted', 'isDeleted', 'deletedAt', 'deletedOn', 'deletedDate', 'dateDeleted', 'deleteTime'],
+  ...['removed', 'isRemoved', 'removedAt', 'tombstone', 'metadata.deletionTimestamp'],
+  ...['status=deleted', 'status=removed', 'state=deleted', 'state=removed'],
 ];
 
 export const USUAL_FIELDS: Readonly<Record<Column, readonly string[]>> = {
@@ -209,35 +214,79 @@ export const columnPaths = (
 export const ignoredFields = (pointers: IdPointers): Readonly<Record<Kind, readonly (readonly string[])[]>> =>
   pathsOf(pointers).ignored;
 
-/** The document says that its record is deleted: by `true`, by when, or by a status. */
-export function isMarkedDeleted(document: JsonObject, pointers: IdPointers): boolean {
-  return pathsOf(pointers).deleted.some(({ path, value }) => {
-    const found = valueAt(document, path);
-    return value === null ? isMark(found) : typeof found === 'string' && found.toLowerCase() === value;
-  });
+/** The document says that its record is deleted: by a word for yes, by when, or by a status. `nowMs`: when it was read, since 1970. */
+export function isMarkedDeleted(document: JsonObject, pointers: IdPointers, nowMs: number): boolean {
+  const { markersAt } = pathsOf(pointers);
+  return Object.keys(document).some((name) =>
+    markersAt(name).some(({ path, value }) => marks(document[name], path.slice(1), value)),
+  );
+
+  function marks(found: unknown, [step, ...rest]: Path, wanted: string | null): boolean {
+    if (step === undefined)
+      return wanted === null
+        ? isMark(found, nowMs)
+        : typeof found === 'string' && found.toLowerCase() === wanted;
+    return (
+      isObject(found) &&
+      Object.keys(found).some((name) => isNamed(name, step) && marks(found[name], rest, wanted))
+    );
+  }
 }
 
-const NO_MARKS = /^(-*|0|f|false|n|no|off|never|none|nil|null|undefined)$/;
-/** Days that services write for none: of zeros, the first and the last that a type has, and the beginning of a count. */
-const NO_DAY = /^(0000-00-00|0001-01-01|1753-01-01|1900-01-01|1970-01-01|9999-12-31)/;
+/** Names without a Latin letter are compared as they are. */
+const isNamed = (name: string, step = ''): boolean =>
+  name === step || (plainName(name) !== '' && plainName(name) === plainName(step));
 
-function isMark(value: unknown): boolean {
-  if (typeof value === 'string') {
-    const text = value.trim().toLowerCase();
-    return !NO_MARKS.test(text) && !NO_DAY.test(text);
-  }
-  if (typeof value === 'number' || typeof value === 'bigint') return value > 0;
+/** No service of today shows what was deleted before. Earlier days stand for none. */
+const FIRST_DELETION_MS = Date.UTC(2000, 0, 1);
+/** More than clocks differ, and time zones that a text leaves out. */
+const ZONES_MS = 86_400_000;
+/** Numbers count seconds, or thousandths, millionths or billionths of one. */
+const MS_PER_UNIT = [1e3, 1, 1e-3, 1e-6];
+const COUNT = /^(?:\/Date\()?(-?\d+)(?:\.\d+)?(?:[+-]\d{4})?(?:\)\/)?$/;
+const YEAR = /(?<!\d)\d{4}(?!\d)|^\d{4}(?=\d{4}(?:\D|$))/;
+
+/** A word for yes, or a day that has been. Any other text may be a word for no in some language, and proves nothing. */
+function isMark(value: unknown, nowMs: number): boolean {
+  if (value === null || value === false) return false;
   // Of who and when, or a time beside whether there is one.
-  if (typeof value === 'object' && value !== null) return Object.values(value).some(isMark);
-  return value === true;
+  if (typeof value === 'object') return Object.values(value).some((inner) => isMark(inner, nowMs));
+  const text = String(value).trim();
+  if (/^(1|t|true|y|yes|on|deleted|removed)$/i.test(text)) return true;
+  const hasBeen = (at: number) => at >= FIRST_DELETION_MS && at <= nowMs + ZONES_MS;
+  const count = COUNT.exec(text)?.[1];
+  if (count !== undefined && MS_PER_UNIT.some((unit) => hasBeen(Number(count) * unit))) return true;
+  const year = Number(YEAR.exec(text)?.[0] ?? 0);
+  const at = Date.parse(text);
+  // Date.parse takes the year 0001 for 2001, and knows few languages.
+  return hasBeen(Date.UTC(year)) && hasBeen(Number.isNaN(at) ? Date.UTC(year) : at);
 }
 
 type Path = readonly string[];
 
+interface Marker {
+  path: Path;
+  value: string | null;
+}
+
+/** More than records have. Names that are data are not all kept. */
+const NAMES_KEPT = 10_000;
+
+/** Remembers what has been asked: comparing the names of each record anew was a tenth of the cost of a full sync. */
+function markersBegunBy(markers: readonly Marker[]): Paths['markersAt'] {
+  const known = new Map<string, readonly Marker[]>();
+  return (name) => {
+    const found = known.get(name) ?? markers.filter(({ path }) => isNamed(name, path[0]));
+    if (known.size < NAMES_KEPT) known.set(name, found);
+    return found;
+  };
+}
+
 interface Paths {
   columns: Readonly<Record<Kind, Readonly<Record<Column, readonly Path[]>>>>;
   ignored: Readonly<Record<Kind, readonly Path[]>>;
-  deleted: readonly { path: Path; value: string | null }[];
+  /** The markers that begin with a field of this name. */
+  markersAt: (name: string) => readonly Marker[];
   own: Readonly<Record<Kind, readonly Path[]>>;
   /** Where a document about the kind may name assessments, and the first steps of these paths, as JSON text. */
   assessments: Readonly<Record<Kind, readonly Path[]>>;
@@ -278,25 +327,20 @@ function takeApart(pointers: IdPointers): Paths {
       );
       return [column, split(set.length > 0 ? set : USUAL_FIELDS[column])];
     });
+  const markers = deleted.map((marker) => {
+    const [path = '', value = null] = marker.split('=');
+    return { path: path.split('.'), value: value?.toLowerCase() ?? null };
+  });
   return {
     own,
     columns: forEachKind((kind) => Object.fromEntries(columnsOf(kind)) as Record<Column, Path[]>),
     ignored: forEachKind((kind) => split(pathsOfKind(kind, ignored))),
-    deleted: deleted.flatMap((marker) => {
-      const [path = '', value = null] = marker.split('=');
-      // As fields of other columns, in small letters or with a capital.
-      return [...new Set([path, capital(path)])].map((each) => ({
-        path: each.split('.'),
-        value: value?.toLowerCase() ?? null,
-      }));
-    }),
+    markersAt: markersBegunBy(markers),
     assessments,
     assessmentKeys: forEachKind((kind) => assessments[kind].map(([field]) => `${JSON.stringify(field)}:`)),
     idFields: new Set(KINDS.flatMap((kind) => own[kind]).map((path) => path[0] ?? '')),
   };
 }
-
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function idAt(document: JsonObject, path: Path, kind: Kind): string | null {
   const id = idTextOf(valueAt(document, path));

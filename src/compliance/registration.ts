@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { plainName } from './envelope.ts';
 import { parseJson } from './json.ts';
 import { EVENT_TYPES, type EventType, FAMILIES } from './kinds.ts';
-import { idTextOf, isObject, type JsonObject } from './pointers.ts';
+import { idTextOf, isObject, type JsonObject, plainName } from './pointers.ts';
 
 /** The default: all twelve types, and the types that a family gains later. */
 export const EVERY_FAMILY: readonly string[] = Object.keys(FAMILIES).map((family) => `${family}.*`);

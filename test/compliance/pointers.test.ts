@@ -61,8 +61,30 @@ it.each<[JsonObject, boolean]>([
   [{ status: 'DELETED' }, true],
   [{ deleted: false, isDeleted: 0, deletedAt: null, deleted_at: '', status: 'archived' }, false],
   [{ deletedAt: '0000-00-00 00:00:00', deleted: 'false', state: { code: 'deleted' } }, false],
+  [{ _deleted: true, _rev: '3-a' }, true],
+  [{ REMOVED: 'Yes' }, true],
+  [{ deleteTime: '2026-11-20 12:00:00' }, true],
+  [{ 'deleted-at': 'Fri, 20 Nov 2026 12:00:00 GMT' }, true],
+  [{ status: 'Removed' }, true],
+  [{ metadata: { deletionTimestamp: '2026-11-20T12:00:00Z' } }, true],
+  [{ Metadata: { deletion_timestamp: 1_795_892_039_000 } }, true],
+  [{ deletedAt: '/Date(1795892039000+0100)/' }, true],
+  [{ deletedAt: '20/11/2026' }, true],
+  [{ deletedAt: '20261120T120000Z' }, true],
+  [{ deletedAt: 1_795_892_039_000_000_000n }, true],
+  // Where the service is, it may be tomorrow already.
+  [{ deletedAt: '2026-12-01T01:00:00' }, true],
+  [{ archived: true, archivedAt: '2026-11-20', active: false, status: 'archived' }, false],
+  [{ deletedAt: '2026-12-24T00:00:00Z' }, false],
+  [{ deletedAt: '2999-12-31', deleted_at: '9999-12-31', deletedOn: 'infinity' }, false],
+  [{ deletedAt: 253_402_300_799, deleted_at: 253_402_300_799_000, deletedOn: 1_893_456_000 }, false],
+  [{ deletedAt: '1899-12-30T00:00:00Z', deleted_at: '01/01/0001 00:00:00' }, false],
+  [{ deletedAt: '/Date(-62135596800000)/', deleted_at: '1900-01-01' }, false],
+  [{ deleted: 'nein', isDeleted: 'nie', removed: 'не удалён', deletedOn: 'n/a' }, false],
+  [{ metadata: 'deleted', labels: { deletionTimestamp: '2026-11-20' }, '-': true }, false],
 ])('%j marks a record as deleted: %s', (document, isDeleted) => {
-  expect(isMarkedDeleted({ id: 'v1', ...document }, POINTERS)).toBe(isDeleted);
+  const now = Date.parse('2026-11-30T12:00:00Z');
+  expect(isMarkedDeleted({ id: 'v1', ...document }, POINTERS, now)).toBe(isDeleted);
 });
 
 it('a number is an id of the record itself and of the records it names alike', () => {

@@ -103,7 +103,7 @@ it('a list that marks each of its records as deleted is not believed before a pe
   stage = await createStage();
   answers((path) => {
     if (!isList(path, 'vendors')) return null;
-    return { data: rowsOf(path, 'vendors').map((row) => ({ ...row, deletedAt: '2031-01-01T00:00:00Z' })) };
+    return { data: rowsOf(path, 'vendors').map((row) => ({ ...row, deletedAt: '2025-01-01T00:00:00Z' })) };
   });
   await stage.start();
   const { id, digest, error } = await problemOf('incomplete_list', 'vendor');
