@@ -42,15 +42,19 @@ export function isKnownType(type: string): type is EventType {
   return KNOWN_TYPES.has(type);
 }
 
-/** Families as other services write them. */
-const SPELLINGS =
-  /^(?:(?<policy>polic(?:y|ies))|(?<risk>risks?(?:[_-]?assessments?)?)|(?<vendor>vendors?))[./:]/i;
+/** Words for each kind in event types, as services write them. */
+const WORDS: ReadonlyMap<string, Kind> = new Map([
+  ...['policy', 'policies'].map((word) => [word, 'policy'] as const),
+  ...['risk', 'risks', 'assessment', 'assessments'].map((word) => [word, 'risk_assessment'] as const),
+  ...['vendor', 'vendors'].map((word) => [word, 'vendor'] as const),
+]);
 
-/** The kind of an event type, known or not, by its family, as `vendors/updated` or `RISK_IDENTIFIED` has it too; null: the family is unknown. */
+/**
+ * The kind of an event type, known or not: the first of its words that names one, as in `vendors/updated`, `com.acme.risk.identified` or
+ * `RISK_ASSESSMENT_CREATED`. Null: none does, or none says what happened.
+ */
 export function kindOfType(type: string): Kind | null {
-  const dotted = type.toLowerCase().replace('_', '.');
-  const { policy, risk, vendor } = SPELLINGS.exec(isKnownType(dotted) ? dotted : type)?.groups ?? {};
-  if (policy !== undefined) return 'policy';
-  if (risk !== undefined) return 'risk_assessment';
-  return vendor === undefined ? null : 'vendor';
+  const words = type.match(/[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g)?.map((word) => word.toLowerCase()) ?? [];
+  const kinds = words.flatMap((word) => WORDS.get(word) ?? []);
+  return kinds.length === words.length ? null : (kinds[0] ?? null);
 }

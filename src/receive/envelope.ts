@@ -101,7 +101,7 @@ interface Found {
 function eventsIn(value: unknown, text: string): Found[] | NoEvent | 'not_an_object' | 'not_events' {
   if (Array.isArray(value)) return batchOf(value) ?? 'not_events';
   if (!isObject(value)) return 'not_an_object';
-  if (!isEventLike(value)) {
+  if (!isOfTheTwelve(value)) {
     const naming = Object.values(value).filter((inner) => batchOf(inner) !== null || namesEvent(inner));
     if (naming.length > 0) return (naming.length === 1 && batchOf(naming[0])) || 'mixed_batch';
   }
@@ -111,7 +111,7 @@ function eventsIn(value: unknown, text: string): Found[] | NoEvent | 'not_an_obj
 /** The events of an array; null: it is none, is empty, or has something that is no event or more than one. */
 function batchOf(values: unknown): Found[] | null {
   const isEvent = (one: unknown): one is JsonObject =>
-    isObject(one) && faultOf(one) === null && (isEventLike(one) || !namesEvent(one['data']));
+    isObject(one) && faultOf(one) === null && (isOfTheTwelve(one) || !namesEvent(one['data']));
   if (!Array.isArray(values) || values.length === 0 || !values.every(isEvent)) return null;
   return values.map((object) => ({ object, text: JSON.stringify(object) }));
 }
@@ -119,6 +119,10 @@ function batchOf(values: unknown): Found[] | null {
 /** It has the type of an event of a known kind, and more of one. */
 const isEventLike = ({ type, created, data }: JsonObject): boolean =>
   kindNamedBy(type) !== null && (created !== undefined || data !== undefined);
+
+/** Then what its data names is about its own record. An event of another type may wrap others, whatever its family. */
+const isOfTheTwelve = (value: JsonObject): boolean =>
+  isEventLike(value) && isKnownType(String(value['type']));
 
 /** Whether there is something like an event in it, also in a text of JSON. */
 function namesEvent(value: unknown, levels = MAX_DEPTH): boolean {

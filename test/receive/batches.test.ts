@@ -63,6 +63,18 @@ describe('a batch', () => {
     ],
     ['an event of no kind that wraps others', text({ ...B, data: { events: [V, R] } }), 'mixed_batch', null],
     [
+      'an event of a kind, and of no known type, that wraps others',
+      text({ ...B, type: 'policy.batch', data: { items: [P, V, R] } }),
+      'mixed_batch',
+      null,
+    ],
+    [
+      'an array with an event of a kind, and of no known type, that wraps others',
+      text([P, { ...B, type: 'policy.batch', data: { R } }]),
+      'not_events',
+      null,
+    ],
+    [
       'an event of no kind with another as a text',
       text({ ...B, data: { raw: text(R) } }),
       'mixed_batch',
@@ -94,6 +106,15 @@ describe('a batch', () => {
       expect(parse(body)).toMatchObject({ ok: false, reason, unusable: { reason, kind } });
     },
   );
+
+  it('is not what an event of a kind, and of no known type, has in its data', () => {
+    const body = text({
+      ...P,
+      type: 'policy.archived',
+      data: { policyId: 'p1', was: { type: 'high_risk' } },
+    });
+    expect(parse(body)).toMatchObject({ ok: true, events: [{ id: 'e1', body }] });
+  });
 
   it('is not what an event of a known kind has in its data', () => {
     const body = text({ ...P, data: { policyId: 'p1', changes: [V, R], raw: text(R) } });
