@@ -84,21 +84,25 @@ function verdictOn<T>(
     // Only a 4xx is certain to have done nothing.
     const isRejection = status >= 400 && status < 500;
     const excerpt = expected.isSecret ? (isRejection ? reason : null) : shown;
-    return failure(kind, `answered ${status}`, !isRejection, { excerpt, isPage, retryAfterMs });
+    // Whoever reads this has credentials to mend.
+    const why = reason !== null && (kind === 'forbidden' || kind === 'unauthorized') ? `: ${reason}` : '';
+    return failure(kind, `answered ${status}${why}`, !isRejection, { excerpt, isPage, retryAfterMs });
   }
   const details = { excerpt: expected.isSecret ? null : shown, isPage };
   const json = jsonIn(reply.body);
-  if (json === NO_JSON && !expected.asText) {
+  // What is asked for as text may be any, but no page.
+  if (json === NO_JSON && (isPage || !expected.asText)) {
     // The parser's own message quotes the document, which may hold a registration's secret.
     return failure('no_json', 'the answer is not JSON', true, details);
   }
-  const report = reportIn(json, expected.isRecord);
+  const report = reportIn(json, expected.isRecord) ?? (status === 207 ? partsIn(json) : null);
   // What a POST has made in spite of a warning is made.
   if (report !== null && !(report.kind === 'partial' && expected.method === 'POST')) {
     const message = messageOf(report.fields, expected.body);
     const what = report.kind === 'partial' ? 'is only a part' : 'is a failure';
     const text = `says itself that it ${what} (${report.field})${message === null ? '' : `: ${message}`}`;
-    const kind = report.kind === 'failed' && isAboutPageSize(message) ? 'not_taken' : report.kind;
+    const failed = isTokenInvalid(reply) ? 'unauthorized' : isAboutPageSize(message) ? 'not_taken' : 'failed';
+    const kind = report.kind === 'failed' ? failed : report.kind;
     const retryAfterMs = parseRetryAfter(headers.get('retry-after'), dateOf(headers, sent.wallMs));
     const excerpt = expected.isSecret ? message : shown;
     return failure(kind, `answered ${status}, and the answer ${text}`, false, { excerpt, retryAfterMs });
@@ -134,16 +138,23 @@ function verdictOn<T>(
 }
 
 /** The kind of a status that is no success. `waitMs`: how long the answer asks us to wait. */
-export function kindOf({ status }: Answer, waitMs: number | null): UpstreamErrorKind {
+export function kindOf(reply: Answer, waitMs: number | null): UpstreamErrorKind {
+  const { status } = reply;
   // To a plain GET only something in between answers so.
   if (status === 304) return 'no_json';
-  if (status === 401) return 'unauthorized';
+  if (status === 401 || isTokenInvalid(reply)) return 'unauthorized';
   if (status === 429 || (status === 403 && waitMs !== null)) return 'rate_limited';
-  if (status === 403) return 'forbidden';
+  // A page is that of a gateway.
+  if (status === 403) return isWebPage(reply) ? 'no_json' : 'forbidden';
   // Any other of these may come from a proxy.
   if (status >= 500) return status === 500 ? 'server' : 'unreachable';
   return [400, 413, 422].includes(status) ? 'not_taken' : 'unexpected_status';
 }
+
+/** The service says so, whatever its status (RFC 6750, section 3.1). */
+const isTokenInvalid = ({ headers, body }: Answer): boolean =>
+  /error="?invalid_token\b/i.test(headers.get('www-authenticate') ?? '') ||
+  /"(error|code)"\s*:\s*"invalid_token"/i.test(startOf(body));
 
 /** Whatever its status, the service says that the size of a page is why. */
 const isAboutPageSize = (message: string | null): boolean => /per.?page|page.?size/i.test(message ?? '');
@@ -203,6 +214,20 @@ export function reportIn(body: unknown, isRecord: Expectation<unknown>['isRecord
     )
     .concat(reportsIn(beside, '', data));
   return reports.find(({ kind }) => kind === 'failed') ?? reports[0] ?? null;
+}
+
+/** Of an answer with a status for each of its parts: those that failed. */
+function partsIn(answer: unknown): Report | null {
+  const whole = isObject(answer)
+    ? { ...answer, ...(isObject(answer['data']) ? answer['data'] : {}) }
+    : { answer };
+  for (const [field, value] of Object.entries(whole)) {
+    const parts = Array.isArray(value) ? value.filter(isObject) : [];
+    const failed = parts.filter((part) => isErrorStatus(part['status']) || isErrorObject(part));
+    if (failed.length === 0) continue;
+    return { kind: failed.length === parts.length ? 'failed' : 'partial', field, fields: failed[0]! };
+  }
+  return null;
 }
 
 function reportsIn(fields: JsonObject, place: string, data: unknown): Report[] {
@@ -269,7 +294,9 @@ const isSpent = (headers: Headers): boolean =>
         : /(?:^|[;,])\s*(?:r|remaining)=0\s*(?:[;,]|$)/.test(value)),
   );
 
-const LIMIT_WORDS = /rate.?limit|too many requests|throttl|quota.?(?:exceeded|exhausted)/i;
+/** Also an amount that is used up: `REQUEST_LIMIT_EXCEEDED`, `QuotaViolation`, “out of call volume quota”, “over qps”. */
+const LIMIT_WORDS =
+  /rate.?limit|too many requests|throttl|(?:limit|quota).{0,9}(?:exceed|exhaust|violat)|(?:out of|over)\b.{0,20}\b(?:quota|qps)/i;
 
 /** When a rate limit begins anew, as milliseconds from now: services write seconds from now, or an instant in seconds, in milliseconds or as text. */
 function resetIn(headers: Headers, nowMs: number): number | null {

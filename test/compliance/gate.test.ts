@@ -213,8 +213,45 @@ it.each<[number, Record<string, string>, string, number | null]>([
   expect(judged(status, {}, headers)).toMatchObject({ kind, retryAfterMs });
 });
 
+it.each<[number, unknown, Record<string, string>, string]>([
+  [400, { error: 'invalid_token', error_description: 'expired' }, {}, 'unauthorized'],
+  [400, { error: { code: 'invalid_token' } }, {}, 'unauthorized'],
+  [403, {}, { 'www-authenticate': 'Bearer realm="x", error="invalid_token"' }, 'unauthorized'],
+  [500, 'no', { 'www-authenticate': 'Bearer error=invalid_token' }, 'unauthorized'],
+  [200, { error: 'invalid_token' }, {}, 'unauthorized'],
+  [200, { data: [{ id: 'a', error: 'invalid_token' }] }, {}, 'ok'],
+  [403, {}, { 'www-authenticate': 'Bearer error="insufficient_scope"' }, 'forbidden'],
+  [403, '<html>Just a moment...</html>', { server: 'cloudflare' }, 'no_json'],
+  [403, '<HTML><H1>Access Denied</H1>', { 'content-type': 'text/html' }, 'no_json'],
+])('a %i with the body %j and %j is %s', (status, body, headers, kind) => {
+  expect(kindOf(judged(status, body, headers))).toBe(kind);
+});
+
+it('why the credentials are rejected is said in the service’s own words', () => {
+  const { message } = judged(403, { error: { message: 'vendor:read is missing' } }) as UpstreamError;
+  expect(message).toBe('GET /x: answered 403: vendor:read is missing');
+});
+
+it.each<[string, number, unknown, string]>([
+  ['a page', 200, '<html>Sign in</html>', 'no_json'],
+  ['XML', 201, '<webhook><id>1</id></webhook>', 'no_json'],
+  ['a text', 201, 'whsec-0123456789', 'ok'],
+  ['nothing but parts that failed', 207, { results: [{ status: 422, error: 'bad' }] }, 'failed'],
+  ['nothing but errors', 207, { data: { items: [{ code: 409, message: 'exists' }] } }, 'failed'],
+  ['a part that failed', 207, { results: [{ status: 201, id: 'w1' }, { status: '422' }] }, 'ok'],
+  ['parts that are fine', 207, [{ status: 201, id: 'w1' }], 'ok'],
+])('a POST that is answered with %s and the status %i: %j is %s', (_what, status, body, kind) => {
+  const post = { method: 'POST', isSuccess: (code: number) => code < 300, asText: true } as const;
+  expect(kindOf(judged(status, body, {}, post))).toBe(kind);
+});
+
 it.each([
   [{ message: 'You have exceeded a secondary rate limit.' }, 'rate_limited'],
+  [[{ message: 'TotalRequests Limit exceeded.', errorCode: 'REQUEST_LIMIT_EXCEEDED' }], 'rate_limited'],
+  [{ error: { errors: [{ reason: 'dailyLimitExceeded' }] } }, 'rate_limited'],
+  [{ message: 'Out of call volume quota. Quota will be replenished in 00:00:04.' }, 'rate_limited'],
+  [{ fault: { faultstring: 'Quota limit violated' } }, 'rate_limited'],
+  ['<h1>Developer Over Qps</h1>', 'rate_limited'],
   [{ error: { errors: [{ reason: 'rateLimitExceeded' }] } }, 'rate_limited'],
   [{ message: 'this key may not read vendors' }, 'forbidden'],
 ])('a 403 with the body %j is %s', (body, kind) => {

@@ -352,7 +352,7 @@ describe('a record that is answered 403', () => {
     }
     const problems = await stage.problems();
     expect(problems.find(({ reason }) => reason === 'unreadable_answer')?.error).toMatch(
-      /vendors\/ven-1: answered 403, while others of its kind can be read/,
+      /vendors\/ven-1: answered 403: not now, while others of its kind can be read/,
     );
     expect(problems.filter(({ reason }) => reason === 'credentials_rejected')).toEqual([]);
     forbid(() => false);
