@@ -62,6 +62,10 @@ interface Running {
   agedMs: number;
   /** Records that the list leaves out although their own addresses show them: the list is incomplete, whatever its total. */
   unlisted: string[];
+  /** Records whose own addresses gave no usable answer. */
+  unread: Set<string>;
+  /** Some of these failed for a reason that is not their own. */
+  mayPass: boolean;
 }
 
 /** How records are read by their own addresses. */
@@ -72,11 +76,21 @@ interface Reading {
   absentFromList: boolean;
 }
 
-const unread = (what: string | number, failed: number) =>
-  `the list leaves out ${what} records, and ${failed} of these could not be read at their own addresses`;
-
 const COMPLETE: Ending = { outcome: 'complete', error: null };
 const incomplete = (lack: Lack): Ending => ({ outcome: 'incomplete', ...lack });
+
+/** What a full sync ends with that could not read all records at their own addresses, or of which the list hides some. */
+function lacking({ unlisted, unread, mayPass }: Running, among: string): Ending {
+  if (unlisted.length + unread.size === 0) return COMPLETE;
+  const hidden = `the list leaves out records that their own addresses still show: ${listed(unlisted)}`;
+  const failed = [...unread].sort();
+  const failing = `${failed.length} of ${among} could not be read at their own addresses: ${listed(failed)}`;
+  const errors = [...(unlisted.length > 0 ? [hidden] : []), ...(failed.length > 0 ? [failing] : [])];
+  const lack = { error: errors.join('; ') };
+  // Each by itself: a record that is hidden now may be unreadable tomorrow.
+  const stays = [...unlisted].sort().concat(failed.map((id) => `unread ${id}`));
+  return incomplete(mayPass ? lack : { ...lack, stays: stays.join(' ') });
+}
 
 /** `settled`: the record is not shown, and nothing more can be learned about it now. */
 type ReadOutcome = 'shown' | 'missing' | 'settled' | 'failed';
@@ -117,6 +131,8 @@ export function createFullSyncer(
       differences: createDifferences(),
       agedMs: 0,
       unlisted: [],
+      unread: new Set(),
+      mayPass: false,
     };
     running.set(kind, run);
     let ending: Ending;
@@ -146,7 +162,7 @@ export function createFullSyncer(
   }
 
   async function readList(kind: ListedKind, run: Running): Promise<Ending> {
-    const lacking = new Set<string>();
+    const partial = new Set<string>();
     const readOnce: ReadOnce = async (seenBefore) => {
       const list = await readThrough({
         seenBefore,
@@ -158,7 +174,7 @@ export function createFullSyncer(
           run.differences.read(applied);
           // A living record that also differs has changed, and is looked at again after the consistency window.
           for (const { id, lacks, outcome, witness } of applied)
-            if (lacks && (outcome === 'unchanged' || outcome === 'refused' || !witness)) lacking.add(id);
+            if (lacks && (outcome === 'unchanged' || outcome === 'refused' || !witness)) partial.add(id);
           run.shown.estimatedTotal = total ?? run.shown.estimatedTotal;
         },
       });
@@ -172,23 +188,19 @@ export function createFullSyncer(
     if (kind === 'vendor') {
       await refetchUnreadable(kind, run);
       const reading = { kind, run, absentFromList: false };
-      const read = await readEach(reading, [...lacking]);
-      const failed = read.failed + (await proveByReading(reading, read.missing));
-      if (failed > 0) return incomplete({ error: unread(`fields of ${lacking.size}`, failed) });
+      await proveByReading(reading, await readEach(reading, [...partial]));
+      if (run.unread.size > 0)
+        return lacking(run, `${partial.size} records of which the list leaves out fields`);
     }
 
     const absent = await store.unseenBy(kind, run.shown.id, run.number);
     if (kind === 'policy') {
       return absent.length === 0 ? COMPLETE : await proveByLists(kind, run, absent, first, readOnce);
     }
-    const failed = await proveByReading({ kind, run, absentFromList: true }, absent);
+    await proveByReading({ kind, run, absentFromList: true }, absent);
     // Not those that seem gone only since the list has shown them: the next list decides.
-    await conclude(kind, run, null, [...lacking, ...absent]);
-    if (run.unlisted.length > 0) {
-      const error = `the list leaves out records that their own addresses still show: ${listed(run.unlisted)}`;
-      return incomplete(failed > 0 ? { error } : { error, stays: [...run.unlisted].sort().join(' ') });
-    }
-    return failed === 0 ? COMPLETE : incomplete({ error: unread(absent.length, failed) });
+    await conclude(kind, run, null, [...partial, ...absent]);
+    return lacking(run, `${absent.length} records that the list leaves out`);
   }
 
   /** Waits until no page of a new reading can be as old as the pages of this one. */
@@ -213,7 +225,7 @@ export function createFullSyncer(
       // Within the consistency window the first list scan may have missed a new record. The second begins after it.
       await settledAfter(first);
       const second = await readOnce(first.ids);
-      if (second.lack !== null) return incomplete({ error: second.lack.error });
+      if (second.lack !== null) return incomplete(second.lack);
       const touched = await store.touchedSince(kind, base.number);
       // A list that moves while it is read skips records, and may skip the same ones twice.
       // The same answers of a cache agree with themselves.
@@ -242,7 +254,6 @@ export function createFullSyncer(
     shown.estimatedTotal = await store.countKnown(kind);
     await upstream.probe(kind, run.lane, shown.estimatedTotal);
     const missing: string[] = [];
-    let failed = 0;
     for (;;) {
       const ids = await store.untriedRecords(kind, shown.id, IDS_AT_ONCE);
       if (ids.length === 0) break;
@@ -250,25 +261,21 @@ export function createFullSyncer(
         await store.markSynced(kind, id, shown.id);
         if (outcome !== 'failed') shown.seen += 1;
       });
-      missing.push(...read.missing);
-      failed += read.failed;
+      missing.push(...read);
       await store.progressSyncRun(shown.id, shown);
     }
     if (missing.length > 0) {
-      failed += await proveByReading(reading, missing);
+      await proveByReading(reading, missing);
       await conclude(kind, run, null);
     }
-    return failed === 0
-      ? COMPLETE
-      : incomplete({ error: `${failed} of ${shown.estimatedTotal} records could not be read` });
+    return lacking(run, `${shown.estimatedTotal} known records`);
   }
 
   /**
    * Reads records that seem gone until each is shown or proven gone. They are deleted together afterwards, because many
-   * deletions at once wait for a person. Resolves with how many could not be read.
+   * deletions at once wait for a person.
    */
-  async function proveByReading(reading: Reading, ids: readonly string[]): Promise<number> {
-    let failed = 0;
+  async function proveByReading(reading: Reading, ids: readonly string[]): Promise<void> {
     await reserving(reading.kind, ids, async () => {
       let open = ids;
       for (let round = 0; round < 2 && open.length > 0; round += 1) {
@@ -276,12 +283,9 @@ export function createFullSyncer(
           await clock.sleep(timing.settleMs + 1, signal);
           signal.throwIfAborted();
         }
-        const read = await readEach(reading, open);
-        open = read.missing;
-        failed += read.failed;
+        open = await readEach(reading, open);
       }
     });
-    return failed;
   }
 
   /**
@@ -317,14 +321,13 @@ export function createFullSyncer(
       absentFromList,
     });
 
-  /** Reads these records, a few at a time. `missing`: ids that seem gone so far. `failed`: how many could not be read. */
+  /** Reads these records, a few at a time. Resolves with the ids that seem gone so far. */
   async function readEach(
     reading: Reading,
     ids: readonly string[],
     onRead?: (id: string, outcome: ReadOutcome) => Promise<void>,
-  ): Promise<{ missing: string[]; failed: number }> {
+  ): Promise<string[]> {
     const missing: string[] = [];
-    let failed = 0;
     const rest = ids.values();
     const readers = await Promise.allSettled(
       Array.from({ length: READS_AT_ONCE }, async () => {
@@ -333,13 +336,12 @@ export function createFullSyncer(
           const outcome = await readOne(reading, id);
           await onRead?.(id, outcome);
           if (outcome === 'missing') missing.push(id);
-          if (outcome === 'failed') failed += 1;
         }
       }),
     );
     // A failure is thrown only after all readers have ended.
     for (const reader of readers) if (reader.status === 'rejected') throw reader.reason;
-    return { missing, failed };
+    return missing;
   }
 
   async function readOne(reading: Reading, id: string): Promise<ReadOutcome> {
@@ -360,7 +362,10 @@ export function createFullSyncer(
     }
     if (!isAddressable(id)) return 'settled';
     const problem = { reason: 'unreadable_answer', kind: reading.kind, recordId: id } as const;
-    return (await store.standing(problem)).isAccepted ? 'settled' : 'failed';
+    if ((await store.standing(problem)).isAccepted) return 'settled';
+    run.unread.add(id);
+    run.mayPass ||= result.isOwn !== true;
+    return 'failed';
   }
 
   /** Turns proven absences into tombstones, or into pending deletions. */

@@ -42,6 +42,7 @@ interface UnderWay {
   request: ListRequest;
   list: ListReading;
   isRefused: boolean;
+  pages: number;
   /** It became shorter, or showed a record twice. */
   lostSome: boolean;
   showedUnannounced: boolean;
@@ -78,6 +79,7 @@ export function createListReader(
       steady: true,
       again: 'no',
       ids: new Set(),
+      twice: new Set(),
       gone: new Set(),
       number: await store.currentNumber(),
       beganAt: clock.steady(),
@@ -89,6 +91,7 @@ export function createListReader(
       request,
       list,
       isRefused: false,
+      pages: 0,
       lostSome: false,
       showedUnannounced: false,
       hasSeveralPages: false,
@@ -107,10 +110,11 @@ export function createListReader(
       if (list.lack === null) list.again = await whetherAgain(reading, beganWall);
     } catch (error) {
       if (!(error instanceof MirrorError) || error.code === 'store_unavailable') throw error;
-      list.lack = { error: error.message };
+      const stays = staysOf(error, reading);
+      list.lack = { error: error.message, ...(stays === undefined ? {} : { stays }) };
       const text = unreadablePage(error);
-      if (text !== null)
-        await store.openProblem({ reason: 'unreadable_answer', kind, recordId: null }, text, momentOf(clock));
+      const problem = { reason: 'unreadable_answer', kind, recordId: null } as const;
+      if (text !== null) await store.openProblem(problem, text, momentOf(clock), stays);
     }
     return list;
   };
@@ -219,6 +223,7 @@ export function createListReader(
     if (list.total !== null && total! < list.total) reading.lostSome = true;
     list.total = total;
     request.progress.pages += 1;
+    reading.pages += 1;
   }
 
   async function savePage(
@@ -230,13 +235,15 @@ export function createListReader(
     const { list, request } = reading;
     const { kind, syncRunId } = request;
     if (list.total === null) reading.clashes.note(objects);
-    for (const id of gone) hold(reading, id, list.gone);
-    if (objects.length === 0) return;
-    reading.hasSeveralPages = list.ids.size > 0;
-    if (objects.some(({ id }) => list.ids.has(id))) {
+    for (const id of [...gone, ...objects.map((object) => object.id)])
+      if (list.ids.has(id) || list.gone.has(id)) list.twice.add(id);
+    if (list.twice.size > 0) {
       list.steady = false;
       reading.lostSome = true;
     }
+    for (const id of gone) hold(reading, id, list.gone);
+    if (objects.length === 0) return;
+    reading.hasSeveralPages = list.ids.size > 0;
     const applied = await save(request, objects, read);
     const told = new Set(applied.map(({ id }) => id));
     const confirmed = objects.filter(({ id }) => !told.has(id));
@@ -335,6 +342,7 @@ export function createListReader(
     const from = beganWall - settleMs;
     const isShortened =
       hasSeveralPages && (await store.hasAnnouncedDeletion(request.kind, list.number, from));
+    if (list.total === null && list.twice.size > 0) return 'more';
     if (showedUnannounced && (lostSome || list.total === null || isShortened)) return 'more';
     return isShortened || !list.steady ? 'once' : 'no';
   }
@@ -344,6 +352,16 @@ export function createListReader(
     if (upstream.isOwnFault(error)) return unreadableText(error);
     return error.code === 'malformed_page' || error.code === 'paging' ? describeError(error) : null;
   }
+}
+
+/** Failures of ours to make a whole list of its pages. Their words name what was shown, and no more. */
+const CONTRADICTIONS: readonly string[] = ['malformed_page', 'paging', 'unended_list'];
+
+/** What a person can accept of a reading that ended so, since another one will end no better. Not that nothing was read. */
+function staysOf(error: MirrorError, { list, pages }: UnderWay): string | undefined {
+  if (CONTRADICTIONS.includes(error.code)) return error.message;
+  const isLasting = error instanceof UpstreamError && isUnreadable(error) && !error.retryable;
+  return isLasting && sizeOf(list) > 0 ? `${error.kind} behind page ${pages}` : undefined;
 }
 
 const misfit = (why: string) => new MirrorError('paging', `the paging does not fit: ${why}`);

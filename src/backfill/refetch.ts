@@ -13,14 +13,23 @@ import {
 import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
-import { agedText, type Context, causeOf, READ_BACKOFF, readMoment, UNRESOLVED_BACKOFF } from './context.ts';
+import {
+  agedText,
+  type Context,
+  causeOf,
+  READ_BACKOFF,
+  READ_TRIES,
+  readMoment,
+  UNRESOLVED_BACKOFF,
+} from './context.ts';
 import type { Upstream } from './upstream.ts';
 
 type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }
   /** `pending`: two reads say that the record is gone, and there is no other record to compare with. A person decides. */
   | { outcome: 'missing'; missing: MissingOutcome | 'pending' }
-  | { outcome: 'failed'; error: string };
+  /** `isOwn`: the service answers, and asked again at this address may answer so for ever. */
+  | { outcome: 'failed'; error: string; isOwn?: true };
 
 /** A request and its answer rarely take longer, even if SETTLE is shorter. */
 const AT_ONCE_MS = 5_000;
@@ -231,14 +240,17 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       await noteUnreadable(request, error);
       // Saved first, so that the search for a readable record prefers others.
       const outcome = await retryLater(request, describeError(error), soonMs(request));
-      const isForbidden = error instanceof UpstreamError && error.kind === 'forbidden';
-      if (isForbidden && request.seeksWitness) await judgeForbidden(request, error);
-      return outcome;
+      if (!(error instanceof UpstreamError)) return outcome;
+      const isForbidden = error.kind === 'forbidden';
+      const isLasting = error.kind === 'server' && request.attempts + request.tries >= READ_TRIES;
+      if ((isForbidden || isLasting) && request.seeksWitness) await judgeAlone(request, error);
+      const isOwn = error.kind === 'server' || upstream.isOwnFault(error);
+      return isOwn ? { ...outcome, isOwn } : outcome;
     }
   }
 
-  /** If another record of the kind can be read, a 403 is about this record alone. Otherwise it is about our credentials. */
-  async function judgeForbidden(request: RefetchRequest, error: UpstreamError): Promise<void> {
+  /** If another record of the kind can be read, the failure is about this one alone. Otherwise a 403 is about our credentials. */
+  async function judgeAlone(request: RefetchRequest, error: UpstreamError): Promise<void> {
     const { kind, id } = request;
     const asked = [id];
     while (asked.length <= OTHERS_ASKED && !upstream.isRejected(kind)) {
@@ -249,7 +261,7 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
         return await store.openProblem(unreadable(request), text, now(), text);
       }
     }
-    await upstream.noteForbidden(kind, error, asked.length);
+    if (error.kind === 'forbidden') await upstream.noteForbidden(kind, error, asked.length);
   }
 
   /** The API shows no such record. */

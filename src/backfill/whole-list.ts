@@ -20,10 +20,13 @@ export interface ListReading {
   steady: boolean;
   /**
    * Whether another reading may show more: each deletion while a list is read moves a record across the end of a page, where nobody sees
-   * it. `once`: the list moved, or an event reported a deletion meanwhile. `more`: besides, it showed records that no event announced.
+   * it. `once`: the list moved, or an event reported a deletion meanwhile. `more`: besides, it showed records that no event announced, or
+   * it has shown a record on two pages and no total that shows whether others were on none.
    */
   again: 'no' | 'once' | 'more';
   ids: Set<string>;
+  /** Those that stood on more than one page: for each, another one may have been on none. */
+  twice: Set<string>;
   /** Those that the list shows as deleted. */
   gone: Set<string>;
   /** The counter when it began, and when that was; if answers came from a cache, when the oldest was given to that. */
@@ -52,7 +55,7 @@ export function lackOf({
   const shown = ids.size + gone.size;
   if (missing.length > 0) {
     const error = `after ${shown} records the list is refused, and ${listed(missing)} of its events are not in it`;
-    return { error };
+    return { error, stays: missing.join(' ') };
   }
   if (ids.size === 0 && gone.size > 1) {
     const error = `each of the ${gone.size} records in the list is marked as deleted: does DELETED_MARKERS fit?`;
@@ -69,6 +72,14 @@ export function lackOf({
   if (total === null || total === ids.size || total === shown) return null;
   const error = `the list shows ${ids.size} records where its total says ${total}`;
   return { error, stays: String(total - ids.size) };
+}
+
+/** Why a list that was read so often may still lack records. The same order of pages each time will not show them. */
+function unsteady({ twice, total }: ListReading): Lack {
+  if (total !== null || twice.size === 0)
+    return { error: 'the list changes too fast to show all that it holds' };
+  const error = `after ${READINGS_MAX} readings records still stand on two pages, and others may stand on none: ${listed([...twice].sort())}; has the list no order of its own?`;
+  return { error, stays: `${twice.size} on two pages` };
 }
 
 /**
@@ -89,8 +100,7 @@ export async function readWhole(
     last.lack === null && (last.again === 'more' || (times === 2 && isOnceMore));
     times += 1
   ) {
-    if (times > READINGS_MAX)
-      return { ...last, lack: { error: 'the list changes too fast to show all that it holds' } };
+    if (times > READINGS_MAX) return { ...last, lack: unsteady(last) };
     // A reading that begins earlier may get the same stale pages, and skip the same record.
     await settledAfter(last);
     last = await readOnce(shown);

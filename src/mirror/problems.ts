@@ -142,9 +142,9 @@ export const PROBLEMS = {
     ...PASSING,
     lasting: { ...YOURS, times: INCOMPLETE_LISTS },
     resolvedBy: ['full_sync'],
-    sentence: 'A list of the compliance service is not complete, so it proves no deletion.',
+    sentence: 'A full sync could not see all records of the compliance service, so it proves no deletion.',
     action:
-      'The full sync is repeated by itself. If it never fits, a filter or a permission hides records from us: change that, or resolve the problem to accept exactly what it shows.',
+      'The full sync is repeated by itself. If it never fits, a fault, a filter or a permission hides records from us: change that, or resolve the problem to accept exactly what it shows.',
     command: 'problems resolve ID',
     button: 'resolve',
   },

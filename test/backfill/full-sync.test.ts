@@ -146,18 +146,25 @@ async function assessmentsOf(answers: (Awaited<ReturnType<Refetch>> | Error)[]) 
   return await syncer.fullSync('risk_assessment', 'test', false);
 }
 
-const FAILED = { outcome: 'failed', error: 'it answered 500' } as const;
+const FAILED = { outcome: 'failed', error: 'it answered 500', isOwn: true } as const;
+const SILENT = { outcome: 'failed', error: 'no answer' } as const;
+const UNREAD = '1 of 3 known records could not be read at their own addresses: r2';
 const MISSING = { outcome: 'missing', missing: 'first' } as const;
 
 it.each([
-  ['cannot be read', [FAILED], '1 of 3 records could not be read'],
-  ['cannot be read again after a 404', [MISSING, FAILED], '1 of 3 records could not'],
-  ['is read in the end', [MISSING], null],
-])('assessments of which one %s', async (_, answers, error) => {
-  const result = await assessmentsOf([...answers]);
-  expect(result.outcome).toBe(error === null ? 'complete' : 'incomplete');
-  if (error !== null) expect(result.error).toContain(error);
-});
+  ['cannot be read', [FAILED], UNREAD, 'unread r2'],
+  ['cannot be read again after a 404', [MISSING, FAILED], UNREAD, 'unread r2'],
+  ['is not answered', [SILENT], UNREAD, undefined],
+  ['is read in the end', [MISSING], null, undefined],
+])(
+  'assessments of which one %s are named, and accepted if it may stay so',
+  async (_, answers, error, stays) => {
+    const result = await assessmentsOf([...answers]);
+    expect(result.outcome).toBe(error === null ? 'complete' : 'incomplete');
+    expect(result.error).toBe(error);
+    expect(result.stays).toBe(stays);
+  },
+);
 
 it('a full sync ends with the failure of the database, though other reads go on', async () => {
   await expect(assessmentsOf([new StoreUnavailable('the disk is full')])).rejects.toThrow('the disk is full');

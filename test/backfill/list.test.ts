@@ -249,7 +249,7 @@ it.each<[string, unknown, string]>([
   for (const end of [[], [{ ids: ['c'], total: 4 }]]) {
     const { readList } = await readerOf();
     const { lack, shown, opened } = await readList([...pages, ...end]);
-    expect(lack).toEqual({ error });
+    expect(lack).toEqual({ error, stays: error });
     expect(opened).toEqual([expect.stringContaining(error)]);
     expect(shown).toEqual([1, 1, 1]);
   }
@@ -404,3 +404,49 @@ it.each<[string, string[][], number[], object]>([
     expect(list.progress).toMatchObject({ seen: list.ids.size, inserted: list.ids.size });
   },
 );
+
+const BROKEN = (kind: 'malformed' | 'unexpected_status' | 'server' | 'unreachable' | 'forbidden') => {
+  throw new UpstreamError(kind, 'GET /vendors?page=3: no page', { excerpt: 'request 4711' });
+};
+const pagesBefore = (last: number, then: () => never) => (page: number) =>
+  page <= last ? { ids: [`id ${page}`], total: null } : then();
+
+it.each<[string, Answers, string | undefined]>([
+  [
+    'a last page that is shown again',
+    [['a', 'b'], ['c'], ['c']].map((ids) => ({ ids, total: null })),
+    'page 3 repeats the one before it',
+  ],
+  [
+    'an error of its own',
+    pagesBefore(2, () => BROKEN('unexpected_status')),
+    'unexpected_status behind page 2',
+  ],
+  ['an answer that is no list', pagesBefore(2, () => BROKEN('malformed')), 'malformed behind page 2'],
+  ['a failure that passes', pagesBefore(2, () => BROKEN('server')), undefined],
+  ['silence', pagesBefore(2, () => BROKEN('unreachable')), undefined],
+  ['a refusal of our credentials', pagesBefore(2, () => BROKEN('forbidden')), undefined],
+  ['an error before any record was shown', pagesBefore(0, () => BROKEN('unexpected_status')), undefined],
+])('what a person can accept of a list without a total that ends with %s', async (_, answers, stays) => {
+  const { readList } = await readerOf();
+  for (let times = 0; times < 2; times += 1) {
+    const { lack } = await readList(answers);
+    expect(lack?.error).toBeTypeOf('string');
+    expect(lack?.stays).toBe(stays);
+  }
+});
+
+it('a list without a total that shows a record on two pages is read again until it does not, though all are known', async () => {
+  const { readList } = await readerOf();
+  const pages = [
+    ['a', 'b'],
+    ['b', 'c'],
+    ['c', 'd'],
+  ].map((ids) => ({ ids, total: null }));
+  for (let times = 0; times < 3; times += 1) {
+    const list = await readList(pages);
+    expect(list).toMatchObject({ lack: null, steady: false, again: 'more' });
+    expect([...list.twice]).toEqual(['b', 'c']);
+  }
+  expect(await readList(pages.map(({ ids }) => ({ ids, total: 4 })))).toMatchObject({ again: 'once' });
+});

@@ -20,6 +20,7 @@ async function blindScene() {
     policies: [] as JsonObject[] | Error,
     found: new Set<string>(),
     unusable: new Set<string>(),
+    failing: new Set<string>(),
     /** How long the next answers with a record take. */
     takesMs: [] as number[],
   };
@@ -28,6 +29,7 @@ async function blindScene() {
   const upstream = {
     async record(_kind: string, id: string) {
       if (api.unusable.has(id)) throw new UpstreamError('malformed', 'the answer is about another one');
+      if (api.failing.has(id)) throw new UpstreamError('server', `GET /vendors/${id}: answered 500`);
       if (!api.found.has(id)) return { answer: { outcome: 'missing' }, read: await moment() };
       scene.pass(api.takesMs.shift() ?? 0);
       return { answer: { outcome: 'found', object: { id } }, read: await moment() };
@@ -37,6 +39,7 @@ async function blindScene() {
       return { answer: { objects: api.policies }, read: await moment() };
     },
     isOwnFault: (error: unknown) => error instanceof UpstreamError && isUnreadable(error),
+    isRejected: () => false,
     noteWitness: (kind: string, { beganAt }: { beganAt: number }) => witnesses.push({ kind, at: beganAt }),
     witnessedAt: (kind: string, before: number) =>
       witnesses.findLast((one) => one.kind === kind && one.at <= before)?.at ?? null,
@@ -202,4 +205,24 @@ it('an assessment without a usable answer waits for a person after ten of them, 
   expect(await asked('vendor', 'ven_1', 9)).toEqual([]);
   expect(await asked('risk_assessment', 'risk_1', 9)).toEqual(['risk_1']);
   expect(await scene.row('risk_assessment', 'risk_1')).toMatchObject({ deleted_at: null });
+});
+
+it('a vendor whose address alone fails is a problem of its own after some tries, which a person can accept', async () => {
+  const { scene, api, read } = await blindScene();
+  for (const id of ['ven_1', 'ven_2']) await scene.show('vendor', id, { id });
+  for (const id of ['ven_1', 'ven_2']) api.failing.add(id);
+  const failed = { outcome: 'failed', error: 'GET /vendors/ven_1: answered 500', isOwn: true };
+  for (const attempts of [0, 1, 2, 3]) {
+    expect(await scene.openProblems()).toEqual([]);
+    // While no other can be read either, it may be the whole service.
+    expect(await read('vendor', 'ven_1', { attempts })).toMatchObject(failed);
+  }
+  api.failing.delete('ven_2');
+  api.found.add('ven_2');
+  await read('vendor', 'ven_1', { attempts: 4 });
+  expect(await scene.openProblems()).toEqual(['unreadable_answer vendor ven_1']);
+  const [shown] = (await scene.store.summary()).problems;
+  expect(await scene.store.resolveProblem(shown!.id, shown!.digest, scene.now())).toBe('resolved');
+  await read('vendor', 'ven_1', { attempts: 5 });
+  expect(await scene.openProblems()).toEqual([]);
 });

@@ -45,6 +45,7 @@ it.each<[string, End, RegExp | null, string?]>([
     'an error before what an event has announced',
     { living: 1_000, total: 1_000, isRefused: true, missing: ['x'] },
     /after 1000 records the list is refused, and x of its events are not in it/,
+    'x',
   ],
 ])(
   'a list that has shown %s',
@@ -60,6 +61,7 @@ it.each<[string, End, RegExp | null, string?]>([
 
 const WHOLE: ListReading = {
   ids: new Set(),
+  twice: new Set(),
   gone: new Set(),
   beganAt: 0,
   agedMs: 0,
@@ -101,4 +103,23 @@ it('a list that may lack records however often it is read is given up, and prove
   );
   expect(whole.lack).toEqual({ error: 'the list changes too fast to show all that it holds' });
   expect(times).toBeLessThan(20);
+});
+
+it('a list without a total that shows records on two pages each time is given up, and a person can accept as many', async () => {
+  const shown = async (...readings: string[][]) => {
+    let last: string[] = [];
+    return await readWhole(
+      async () => {
+        last = readings.shift() ?? last;
+        return { ...WHOLE, total: null, twice: new Set(last), again: last.length > 0 ? 'more' : 'no' };
+      },
+      { hasUnnamed: false, settledAfter: async () => {} },
+    );
+  };
+  expect((await shown(['b', 'a'])).lack).toEqual({
+    error:
+      'after 5 readings records still stand on two pages, and others may stand on none: a, b; has the list no order of its own?',
+    stays: '2 on two pages',
+  });
+  expect((await shown(['a'], ['a'], ['a'], ['a'], [])).lack).toBe(null);
 });

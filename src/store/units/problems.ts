@@ -263,7 +263,7 @@ export async function resolveAfterFullSync(
 ): Promise<string[]> {
   const isCovered = sql`kind = ${kind} AND number <= ${number} AND (coverable_at IS NULL OR coverable_at <= ${beganAt})`;
   // What was accepted stays so.
-  const stays = isAccepted ? sql`(resolved_at IS NULL OR reason <> 'incomplete_list')` : sql`true`;
+  const stays = isAccepted ? sql`resolved_at IS NULL` : sql`true`;
   await resolveWhere(
     unit,
     sql`${isCovered} AND ${stays} AND record_id IS NULL AND ${isOneOf(problems.reason, RESOLVED_BY_FULL_SYNC)}`,

@@ -589,6 +589,16 @@ export function describeStatus(open: OpenEngine): void {
           accepted: 1,
         };
         expect(await status(scene, 'vendor')).toMatchObject(green);
+        // Nor does an answer come back that a person has accepted with it.
+        const answer = { reason: 'unreadable_answer', kind: 'vendor', recordId: null } as const;
+        const opened = () => scene.store.openProblem(answer, 'no page 3', scene.now(), 'page 3');
+        await opened();
+        const [asked] = (await scene.store.summary()).problems;
+        expect(await scene.store.resolveProblem(asked!.id, asked!.digest, scene.now())).toBe('resolved');
+        expect(await fullSync('2 hidden')).toBe('accepted');
+        await opened();
+        expect(await scene.openProblems()).toEqual([]);
+        await scene.store.endProblem(answer, scene.now());
         // What an event is about that list may hide: only a person can settle it.
         const unknown = { reason: 'unknown_record', kind: 'vendor', recordId: 'ven_9' } as const;
         await scene.store.openProblem(unknown, '404', scene.now());
