@@ -138,7 +138,13 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'failed-scan',
     tryFirst: 7,
     without: 'a list scan that a failing page cut short counts as complete',
-    edits: [{ file: LIST, find: 'list.lack = { error: error.message };', put: '' }],
+    edits: [
+      {
+        file: LIST,
+        find: 'list.lack = { error: error.message, ...(stays === undefined ? {} : { stays }) };',
+        put: '',
+      },
+    ],
   },
   {
     name: 'settled-scan',
