@@ -24,12 +24,14 @@ import {
 } from './context.ts';
 import type { Upstream } from './upstream.ts';
 
+/** `isOwn`: the service answers, and asked again at this address may answer so for ever. */
+type Failed = { outcome: 'failed'; error: string; isOwn?: boolean };
+
 type RefetchOutcome =
   | { outcome: 'applied'; applied: Applied }
   /** `pending`: two reads say that the record is gone, and there is no other record to compare with. A person decides. */
   | { outcome: 'missing'; missing: MissingOutcome | 'pending' }
-  /** `isOwn`: the service answers, and asked again at this address may answer so for ever. */
-  | { outcome: 'failed'; error: string; isOwn?: true };
+  | Failed;
 
 /** A request and its answer rarely take longer, even if SETTLE is shorter. */
 const AT_ONCE_MS = 5_000;
@@ -37,11 +39,14 @@ const AT_ONCE_MS = 5_000;
 /** Other records read after a 403. Several, because we may lack access to some of them too. */
 const OTHERS_ASKED = 3;
 
-/** Failed reads before a person is asked because nothing can be read to compare with: the records may be unverified for a moment. */
+/** Failed reads before a person is asked because the mirror has no other record to compare with: the first 404 may be chance. */
 const FAILURES_BEFORE_ASKING = 1;
 
-/** Unusable answers in a row about an assessment before a person is asked whether it is gone: some nine minutes, since most faults pass. */
-const UNUSABLE_TRIES = 9;
+/**
+ * Failed reads before a record is judged without the help of others: an assessment that has no usable answer, or a record whose only
+ * possible witnesses fail too. Some nine minutes, since most faults pass.
+ */
+const PATIENT_TRIES = 9;
 
 interface RefetchRequest {
   kind: FetchedKind;
@@ -56,8 +61,8 @@ interface RefetchRequest {
   absentFromList: boolean;
   /** When the refetch began, or was tried again. Steady. */
   since: number;
-  /** After a 404, another live record may be read as a witness, and then this one again. */
-  seeksWitness: boolean;
+  /** Witnesses that may still be read for it: one before its last 404, and one after. 0: it is read as a witness itself. */
+  witnesses: 0 | 1 | 2;
 }
 
 /** Whether another read showed that our credentials still see records. `none`: the mirror has no record to compare with. */
@@ -79,8 +84,10 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   /** Now; on a shared clock the earliest that it may be. */
   const atEarliest = () => clock.steady() - (clock.marginMs?.() ?? 0);
 
-  async function retryLater(request: RefetchRequest, error: string, ms: number): Promise<RefetchOutcome> {
-    const { kind, id, since } = request;
+  async function retryLater(request: RefetchRequest, error: string, ms: number): Promise<Failed> {
+    const { kind, id, since, attempts } = request;
+    // However many others ask for it as a witness, its own next read is not put off.
+    if (request.witnesses === 0 && attempts > 0) return { outcome: 'failed', error };
     await store.recordReadFailure(kind, id, error, clock.steady() + ms, { ...timing, since });
     return { outcome: 'failed', error };
   }
@@ -99,31 +106,33 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   const seldomMs = ({ attempts }: RefetchRequest) =>
     backoffMs(UNRESOLVED_BACKOFF, attempts + 1, options.random());
 
-  /** Reads another live record of the mirror, none of `asked`, to which it is added. */
+  /** Reads another live record of the mirror, none of `besides`, to which it is added. */
   async function readAnother(
     request: RefetchRequest,
     kind: FetchedKind,
-    seeksWitness: boolean,
-    asked = [request.id],
+    { besides = [request.id], ...among }: { besides?: string[]; verified?: boolean; shownBy?: number | null },
   ): Promise<Sight> {
-    const id = await store.someLiveRecord(kind, asked);
-    if (id === null) return 'none';
-    asked.push(id);
-    const begun = { attempts: 0, absentFromList: false, since: atEarliest() };
-    const seen = await refetch({ ...request, kind, id, ...begun, seeksWitness });
+    const other = await store.someLiveRecord(kind, besides, among);
+    if (other === null) return 'none';
+    besides.push(other.id);
+    const begun = { absentFromList: false, since: atEarliest(), witnesses: 0 } as const;
+    const seen = await refetch({ ...request, kind, ...other, ...begun });
     return seen.outcome === 'applied' && seen.applied.witness ? 'seen' : 'failed';
   }
 
   /** Looks for a witness, which shows that our credentials still see records. Without one, they may be the reason for a 404. */
   async function seekWitness(request: RefetchRequest): Promise<Sight> {
+    const { kind, syncRunId, absentFromList } = request;
+    const other = kind === 'vendor' ? 'risk_assessment' : 'vendor';
+    const beganAt = clock.steady();
+    // A living one that is unverified counts too: a path that is lost makes all that are asked for unverified. Not what the same list does
+    // not show either.
+    let sight = await readAnother(request, kind, { shownBy: absentFromList ? syncRunId : null });
     // A record of another kind counts only if the mirror has no other of the same kind.
-    for (const kind of [request.kind, request.kind === 'vendor' ? 'risk_assessment' : 'vendor'] as const) {
-      const beganAt = clock.steady();
-      const sight = await readAnother(request, kind, true);
-      if (sight === 'seen') upstream.noteWitness(request.kind, { beganAt, endedAt: clock.steady() });
-      if (sight !== 'none') return sight;
-    }
-    return await seePolicies(request);
+    if (sight === 'none') sight = await readAnother(request, other, { verified: true });
+    if (sight === 'none') return await seePolicies(request);
+    if (sight === 'seen') upstream.noteWitness(kind, { beganAt, endedAt: clock.steady() });
+    return sight;
   }
 
   async function seePolicies(request: RefetchRequest): Promise<Sight> {
@@ -205,13 +214,13 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   async function signOfMerge(request: RefetchRequest): Promise<string | null> {
     const { kind, id, attempts } = request;
     if (kind !== 'risk_assessment') return null;
-    if (attempts < UNUSABLE_TRIES && !(await store.isApproved(kind, id, clock.wall()))) return null;
-    return (await readAnother(request, kind, false)) === 'seen' ? OTHERS_SHOWN : null;
+    if (attempts < PATIENT_TRIES && !(await store.isApproved(kind, id, clock.wall()))) return null;
+    return (await readAnother(request, kind, {})) === 'seen' ? OTHERS_SHOWN : null;
   }
 
   /** Without any other record, only a person knows whether this one is gone or our access. It is read again later. */
-  async function askForApproval(request: RefetchRequest): Promise<RefetchOutcome> {
-    const asked = await askToDelete(request, UNCOMPARED, FAILURES_BEFORE_ASKING);
+  async function askForApproval(request: RefetchRequest, failures: number): Promise<RefetchOutcome> {
+    const asked = await askToDelete(request, UNCOMPARED, failures);
     const failed = await retryLater(request, NOT_COMPARED, soonMs(request));
     return asked === null ? failed : { outcome: 'missing', missing: 'pending' };
   }
@@ -243,9 +252,9 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       if (!(error instanceof UpstreamError)) return outcome;
       const isForbidden = error.kind === 'forbidden';
       const isLasting = error.kind === 'server' && request.attempts + request.tries >= READ_TRIES;
-      if ((isForbidden || isLasting) && request.seeksWitness) await judgeAlone(request, error);
+      if ((isForbidden || isLasting) && request.witnesses > 0) await judgeAlone(request, error);
       const isOwn = error.kind === 'server' || upstream.isOwnFault(error);
-      return isOwn ? { ...outcome, isOwn } : outcome;
+      return { ...outcome, isOwn };
     }
   }
 
@@ -254,7 +263,7 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     const { kind, id } = request;
     const asked = [id];
     while (asked.length <= OTHERS_ASKED && !upstream.isRejected(kind)) {
-      const sight = await readAnother(request, kind, false, asked);
+      const sight = await readAnother(request, kind, { besides: asked, verified: true });
       if (sight === 'none') break;
       if (sight === 'seen') {
         const text = `${describeError(error)}, while others of its kind can be read`;
@@ -271,26 +280,30 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       timing,
       absentFromList: request.absentFromList,
       witnessedAfter: false,
-      needsWitness: true,
+      patience: Number.POSITIVE_INFINITY,
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
       // A witness read since this refetch began is recent enough, however long the budget made the refetch wait.
       witnessFrom: Math.min(read.beganAt - timing.settleMs, since),
     };
     let outcome = await store.recordMissing(kind, id, read, how);
-    if ((outcome === 'unwitnessed' && request.seeksWitness) || outcome === 'witnessed_before') {
+    const needed = outcome === 'unwitnessed' ? 2 : outcome === 'witnessed_before' ? 1 : null;
+    if (needed !== null && request.witnesses >= needed) {
       const witness = await seekWitness(request);
       // A proof takes a witness before its last 404 and one after it. With one witness it would be wrong while a proxy has lost
       // its path to the API: the witness may be the first answer after that time, or the only one between two such times.
-      if (witness === 'seen' && outcome === 'unwitnessed')
-        return await refetch({ ...request, seeksWitness: false });
+      if (witness === 'seen' && needed === 2) return await refetch({ ...request, witnesses: 1 });
       // A witness read long after the 404, because the budget or the service made it wait, says nothing about that moment.
       const isAtOnce = clock.steady() - read.endedAt <= Math.max(timing.settleMs, AT_ONCE_MS);
       if (witness === 'seen' && isAtOnce)
         outcome = await store.recordMissing(kind, id, read, { ...how, witnessedAfter: true });
-      // Without a record to compare with, a deletion that an event announced is believed.
-      if (witness === 'none')
-        outcome = await store.recordMissing(kind, id, read, { ...how, needsWitness: false });
-      if (witness === 'none' && outcome === 'unwitnessed') return await askForApproval(request);
+      if (witness !== 'seen') {
+        // Without a record to compare with, a deletion that an event announced is believed. Records that are all gone, or fail for good,
+        // must not wait for each other for ever.
+        const patience = witness === 'none' ? 0 : PATIENT_TRIES;
+        outcome = await store.recordMissing(kind, id, read, { ...how, patience });
+        if (outcome === 'unwitnessed')
+          return await askForApproval(request, Math.max(patience, FAILURES_BEFORE_ASKING));
+      }
     }
     if (outcome === 'unwitnessed' || outcome === 'witnessed_before')
       return retryLater(request, NOT_COMPARED, soonMs(request));
@@ -301,9 +314,10 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
 
   /** An event names this id, and the API has never shown it: it may be another thing's. Only once the API shows another record, its 404 says so. */
   async function judgeNamed(request: RefetchRequest): Promise<RefetchOutcome> {
-    const sight = request.seeksWitness ? await seekWitness(request) : 'none';
-    if (sight === 'seen') return await refetch({ ...request, seeksWitness: false });
-    if (sight === 'failed') return retryLater(request, NOT_COMPARED, soonMs(request));
+    const sight = request.witnesses === 2 ? await seekWitness(request) : 'none';
+    if (sight === 'seen') return await refetch({ ...request, witnesses: 1 });
+    if (sight === 'failed' && request.attempts < PATIENT_TRIES)
+      return retryLater(request, NOT_COMPARED, soonMs(request));
     return await keepUnresolved(request, 'unresolved_event');
   }
 
@@ -328,6 +342,6 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     return { outcome: 'missing', missing: asked === null ? missing : 'pending' };
   }
 
-  return (request: Omit<RefetchRequest, 'since' | 'seeksWitness'>): Promise<RefetchOutcome> =>
-    refetch({ ...request, since: atEarliest(), seeksWitness: true });
+  return (request: Omit<RefetchRequest, 'since' | 'witnesses'>): Promise<RefetchOutcome> =>
+    refetch({ ...request, since: atEarliest(), witnesses: 2 });
 }

@@ -18,8 +18,8 @@ export interface MissingContext {
   /** Another witness was read right after the 404. */
   witnessedAfter: boolean;
   absentFromList: boolean;
-  /** Even a deletion that an event announced or an operator approved needs witnesses. */
-  needsWitness?: boolean;
+  /** After so many failed reads a deletion that an event announced or an operator approved needs no witnesses. Absent: it never does. */
+  patience?: number;
 }
 
 /** What a person has said of the record's deletion. */
@@ -85,7 +85,7 @@ export function decideMissing(
   const witnessFrom = Math.max(missingSince, context.witnessFrom ?? 0);
   const witnessed = context.witnessedAt !== null && context.witnessedAt >= witnessFrom;
   const isExpected = state.deleteEvent !== null || context.approved === true || !isShownAlive;
-  const needsWitness = !isExpected || context.needsWitness === true;
+  const needsWitness = !isExpected || state.attempts < (context.patience ?? 0);
   // `state` keeps its failed attempts, so that the next read waits longer.
   if (needsWitness && !witnessed) return { outcome: 'unwitnessed', state };
   if (needsWitness && !context.witnessedAfter) return { outcome: 'witnessed_before', state };

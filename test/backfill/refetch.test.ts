@@ -138,6 +138,79 @@ it.each([
   expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual(expected);
 });
 
+it('an assessment stays while the others of its kind answer 404 too, however often it is read meanwhile', async () => {
+  const { scene, api, read } = await blindScene();
+  const ids = ['risk_1', 'risk_2', 'risk_3'];
+  for (const id of ids) await scene.show('risk_assessment', id, { id });
+  await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+  api.found.add('ven_1');
+  for (const id of ids)
+    expect(await read('risk_assessment', id)).toEqual({ outcome: 'missing', missing: 'first' });
+  for (let round = 0; round < 3; round += 1) {
+    scene.pass(SETTLE_MS);
+    for (const id of ids)
+      expect(await read('risk_assessment', id, { attempts: round })).toEqual(NOT_COMPARED);
+  }
+  expect(await pendingOf(scene, 'risk_assessment')).toEqual([]);
+  for (const id of ['risk_2', 'risk_3']) api.found.add(id);
+  expect(await read('risk_assessment', 'risk_1')).toEqual({ outcome: 'missing', missing: 'proven' });
+});
+
+it('assessments that are all gone wait for each other until a person is asked, and go once that approves', async () => {
+  const { scene, api, read } = await blindScene();
+  const ids = ['risk_1', 'risk_2'];
+  for (const id of ids) await scene.show('risk_assessment', id, { id });
+  await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+  api.found.add('ven_1');
+  const readBoth = async (attempts: number) => {
+    scene.pass(SETTLE_MS);
+    return [
+      await read('risk_assessment', 'risk_1', { attempts }),
+      await read('risk_assessment', 'risk_2', { attempts }),
+    ];
+  };
+  await readBoth(0);
+  for (let attempts = 0; attempts < 8; attempts += 1)
+    expect(await readBoth(attempts)).toEqual([NOT_COMPARED, NOT_COMPARED]);
+  const pending = { outcome: 'missing', missing: 'pending' };
+  await readBoth(8);
+  expect(await readBoth(9)).toEqual([pending, pending]);
+  expect(await pendingOf(scene, 'risk_assessment')).toEqual(ids);
+  const { digest } = await scene.store.pendingOf('risk_assessment', scene.now().wall);
+  const decision = { untilWall: scene.now().wall + 3_600_000, eventsOnly: false };
+  await scene.store.decideDeletions('risk_assessment', digest, decision, scene.now());
+  const proven = { outcome: 'missing', missing: 'proven' };
+  expect(await readBoth(10)).toEqual([proven, proven]);
+});
+
+it('a deletion that an event has reported is believed once the only other vendor has failed too for minutes', async () => {
+  const { scene, api, read } = await blindScene();
+  for (const id of ['ven_1', 'ven_2']) await scene.show('vendor', id, { id });
+  api.unusable.add('ven_2');
+  await scene.accept(scene.event({ type: 'vendor.removed', kind: 'vendor', recordId: 'ven_1' }));
+  await scene.work();
+  scene.pass(SETTLE_MS);
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  scene.pass(SETTLE_MS);
+  for (let attempts = 0; attempts < 9; attempts += 1)
+    expect(await read('vendor', 'ven_1', { attempts })).toEqual(NOT_COMPARED);
+  expect(await read('vendor', 'ven_1', { attempts: 9 })).toEqual({ outcome: 'missing', missing: 'proven' });
+});
+
+it('a record that many others ask for as a witness is not put off by that', async () => {
+  const { scene, read } = await blindScene();
+  const ids = ['risk_1', 'risk_2', 'risk_3', 'risk_4'];
+  for (const id of ids) await scene.show('risk_assessment', id, { id });
+  for (const id of ids) await read('risk_assessment', id);
+  for (let round = 0; round < 3; round += 1) {
+    scene.pass(SETTLE_MS);
+    for (const id of ids) await read('risk_assessment', id, { attempts: round });
+  }
+  const last = await scene.store.someLiveRecord('risk_assessment', ids.slice(0, 3));
+  // Once as a witness, and then by its own reads.
+  expect(last).toEqual({ id: 'risk_4', attempts: 4 });
+});
+
 it('another record that is read long after the last 404 is no witness for it', async () => {
   const { scene, api, read } = await blindScene();
   for (const id of ['ven_1', 'ven_2']) await scene.show('vendor', id, { id });

@@ -16,7 +16,7 @@ describe('a 404', () => {
       witnessFrom?: number;
       witnessedAfter?: boolean;
       absent?: boolean;
-      needsWitness?: boolean;
+      patience?: number;
       approved?: boolean;
       asked?: boolean;
     } = {},
@@ -29,7 +29,7 @@ describe('a 404', () => {
         ...(over.witnessFrom === undefined ? {} : { witnessFrom: over.witnessFrom }),
         witnessedAfter: over.witnessedAfter ?? true,
         absentFromList: over.absent ?? false,
-        needsWitness: over.needsWitness ?? false,
+        patience: over.patience ?? 0,
         approved: over.approved ?? false,
         isAsked: over.asked ?? false,
       },
@@ -182,7 +182,7 @@ describe('a 404', () => {
     {
       what: 'needs one in any case while there is one to be read',
       held: { ...first, deleteEvent: 4 },
-      over: { witnessedAt: null, approved: true, needsWitness: true },
+      over: { witnessedAt: null, approved: true, patience: 1 },
       outcome: 'unwitnessed',
     },
     { what: 'for a verified tombstone is known', held: VERIFIED, over: { row: tomb }, outcome: 'known' },

@@ -67,7 +67,9 @@ export type Fault =
   | { fault: 'lagging'; kind: Kind; of: 'list' | 'all' }
   | { fault: 'truncated' | 'gappy' | 'malformed' | 'page_ignored' | 'total_wrong' | 'forgetful'; kind: Kind }
   /** Its answers say with a 2xx that they are a part, or that they failed. */
-  | { fault: 'partial' | 'failed'; kind: Kind };
+  | { fault: 'partial' | 'failed'; kind: Kind }
+  /** The path to its records' own addresses is lost. */
+  | { fault: 'lost_records'; kind: Kind };
 
 export type Operation = { at: number } & (
   | { do: 'write' | 'delete'; kind: Kind; id: string; message: Message | null }
@@ -354,6 +356,15 @@ function faultOf(chance: Chance, at: number, { settleMs, saysFailure }: Settings
     const fault = chance.pick('says', ['partial', 'failed'] as const);
     const forMs = settleMs * chance.between('lasts', 1, 15);
     return { at, do: 'fault', fault: { fault, kind: chance.pick('of', KINDS) }, forMs };
+  }
+  if (saysFailure && chance.happens('loses records', 0.2)) {
+    const kind = chance.pick('of', ['vendor', 'risk_assessment'] as const);
+    return {
+      at,
+      do: 'fault',
+      fault: { fault: 'lost_records', kind },
+      forMs: settleMs * chance.between('lasts', 1, 15),
+    };
   }
   const fault: Fault = chance.pick('fault', [
     ...(['outage', 'unauthorized', 'forbidden', 'rate_limited', 'lost_path'] as const).map((name) => ({

@@ -203,7 +203,7 @@ export function createUpstreamClient(options: {
         exchange(`${kind} ${id}`, call, (shownAt) => {
           const fault = faultOn(kind);
           if (fault === 'partial' || fault === 'failed') throw failed(fault);
-          const gone = pathIsLost() || fault === 'forgetful';
+          const gone = pathIsLost() || fault === 'forgetful' || fault === 'lost_records';
           const object = gone ? null : model.shown(kind, id, shownAt);
           if (object === null) return { outcome: 'missing' } as RecordAnswer;
           return { outcome: 'found', object: readAs(kind, id, object) } as RecordAnswer;

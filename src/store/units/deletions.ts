@@ -227,18 +227,30 @@ export function createDeletionVerbs(database: Database) {
         return ids;
       }),
 
-    /** A verified live record, not one of `besides`, to be read as a witness: if possible one whose last read succeeded. */
-    someLiveRecord: reading(async (kind: Kind, besides: readonly string[]): Promise<string | null> => {
-      const deleted = sql`${TABLE_OF[kind]} AS r${statements.dialect.indexedBy(`${tableName(kind)}_deleted`)}`;
-      // With NOT IN, PostgreSQL compares each record with each deleted one when these are more than it may keep in memory.
-      return await singleValue<string>(
-        statements,
-        sql`SELECT id FROM record_state WHERE kind = ${kind} AND NOT ${statements.dialect.isAmong(states.id, besides)} AND returned
-          AND unverified_since IS NULL
-          AND NOT EXISTS (SELECT 1 FROM ${deleted} WHERE r.id = record_state.id AND r.deleted_at IS NOT NULL)
-          ORDER BY attempts > 0, read_number DESC LIMIT 1`,
-      );
-    }),
+    /**
+     * A living record, not one of `besides`, to be read as a witness, and its failed reads in a row: if possible one that is verified, or
+     * whose last read succeeded. `verified`: no other. `shownBy`: only what this full sync has seen.
+     */
+    someLiveRecord: reading(
+      async (
+        kind: Kind,
+        besides: readonly string[],
+        { verified = false, shownBy = null }: { verified?: boolean; shownBy?: number | null } = {},
+      ): Promise<{ id: string; attempts: number } | null> => {
+        const { dialect } = statements;
+        const deleted = sql`${TABLE_OF[kind]} AS r${dialect.indexedBy(`${tableName(kind)}_deleted`)}`;
+        const isVerified = verified ? sql`unverified_since IS NULL` : sql`true`;
+        const isShown = shownBy === null ? sql`true` : sql`sync_run_id >= ${shownBy}`;
+        // With NOT IN, PostgreSQL compares each record with each deleted one when these are more than it may keep in memory.
+        const found = await statements.query<{ id: string; attempts: number }>(
+          sql`SELECT id, attempts FROM record_state WHERE kind = ${kind} AND NOT ${dialect.isAmong(states.id, besides)} AND returned
+            AND ${isVerified} AND ${isShown}
+            AND NOT EXISTS (SELECT 1 FROM ${deleted} WHERE r.id = record_state.id AND r.deleted_at IS NOT NULL)
+            ORDER BY unverified_since IS NOT NULL, attempts > 0, read_number DESC LIMIT 1`,
+        );
+        return found[0] ?? null;
+      },
+    ),
 
     /** The pending deletions of a kind: what names exactly these, and until when all of them are approved; null: not all are. */
     pendingOf: reading(async (kind: Kind, wall: number) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/compliance/kinds.ts';
-import { HOUR_MS, inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS } from '../scene.ts';
+import { HOUR_MS, inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
 import { storyOn } from './story.ts';
 
 const named = (count: number) => Array.from({ length: count }, (_, n) => `ven_${n}`);
@@ -759,14 +759,28 @@ export function describeAbsences(open: OpenEngine): void {
       expect(await scene.store.unseenBy('policy', fullSync.id, later)).toEqual([]);
     });
 
-    story('offers a verified live record as a witness, and never the one in question', async (scene) => {
-      expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
-      await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
-      expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBe('ven_2');
-      await prove(scene, 'vendor', ['ven_2']);
-      await scene.conclude('vendor');
-      expect(await scene.store.someLiveRecord('vendor', ['ven_1'])).toBeNull();
-    });
+    story(
+      'offers a live record as a witness, a verified one first, and never the one in question',
+      async (scene) => {
+        const offered = (how?: { verified?: boolean; shownBy?: number }) =>
+          scene.store.someLiveRecord('vendor', ['ven_1'], how);
+        expect(await offered()).toBeNull();
+        await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+        expect(await offered()).toEqual({ id: 'ven_2', attempts: 0 });
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_2' }));
+        await scene.store.recordReadFailure('vendor', 'ven_2', 'status 503', 0, { ...TIMING, since: 0 });
+        // Alive all the same, so that its answer counts.
+        expect(await offered()).toEqual({ id: 'ven_2', attempts: 1 });
+        expect(await offered({ verified: true })).toBeNull();
+        const fullSync = await scene.store.startSyncRun('vendor', 'timer', scene.now());
+        expect(await offered({ shownBy: fullSync.id })).toBeNull();
+        await scene.show('vendor', 'ven_3', {});
+        expect(await offered()).toEqual({ id: 'ven_3', attempts: 0 });
+        await prove(scene, 'vendor', ['ven_2', 'ven_3']);
+        await scene.conclude('vendor');
+        expect(await offered()).toBeNull();
+      },
+    );
 
     story(
       'offers a live record as a witness however many others were deleted since it was read',
