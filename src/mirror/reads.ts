@@ -111,10 +111,11 @@ export function decideApply(
 
   // The fields that the list left out may belong to another version of the record.
   const isMixed = lacks && change !== null;
+  const isBetween = isMoved && change !== null && isOfSeveral(state);
   const applied: RecordState = {
     ...state,
     shown: kept,
-    movedAt: isMoved && !newerRow ? Math.floor(read.beganAt) : state.movedAt,
+    movedAt: isMoved && !newerRow && !isBetween ? Math.floor(read.beganAt) : state.movedAt,
     // An older read that agrees must not move the number back.
     readNumber: Math.max(state.readNumber, read.number),
     // A partial read that shows nothing new must not make the next whole read count as too close.
@@ -128,6 +129,17 @@ export function decideApply(
     refusals: 0,
     attempts: 0,
   };
+  const between = isBetween ? earlyAgain(applied, read, timing) : null;
+  if (between !== null) {
+    return {
+      outcome: outcomeOf(change),
+      state: { ...applied, ...between },
+      row: shown,
+      change,
+      confirmed: false,
+      lacks,
+    };
+  }
   const whole = lacks ? applied : withoutCovered(applied, read, timing);
   const next = newerRow || isMixed ? lookAgain(applied, read, timing) : whole;
   return {
@@ -214,6 +226,13 @@ function isFromBefore({ state, row }: Mirrored, data: JsonObject): boolean {
     [was[field], ...(between[field] ?? [])].some((value) => isDeepStrictEqual(data[field], value));
   return fields.length > 0 && fields.every(isFormer);
 }
+
+/**
+ * The API has been behind the events that wait, and these are several: another state than before may be that between two of them. It is shown,
+ * and confirmed as if it were from before the newest.
+ */
+const isOfSeveral = ({ earlyAt, firstDirtyAt, dirtyAt }: RecordState): boolean =>
+  earlyAt !== null && firstDirtyAt !== null && dirtyAt !== null && firstDirtyAt < dirtyAt;
 
 /**
  * For a read that shows only what reads have shown before the newest event: null if it counts. It does if no event waits, if it began within

@@ -137,6 +137,27 @@ describe('a read of what an event was about', () => {
     expect(apply(120, { ...OLD, status: 'approved' }, held).state.unverifiedSince).toBeNull();
   });
 
+  it.each([
+    ['behind, and several events wait, is shown and repeated', { earlyAt: 95, firstDirtyAt: 90 }, false],
+    ['behind, and one event waits, counts', { earlyAt: 95 }, true],
+    ['not behind counts, however many events wait', { firstDirtyAt: 90 }, true],
+  ])('that shows a third state where the API was %s', (_, over, verified) => {
+    const data = { ...OLD, status: 'between' };
+    const decision = apply(110, data, thin(over));
+    expect(decision).toMatchObject({ outcome: 'updated', row: { data }, confirmed: verified });
+    expect(decision.state.unverifiedSince === null).toBe(verified);
+    if (verified) return;
+    expect(decision.state).toMatchObject({ earlyAt: 110, dueAt: 170 });
+    const next = { state: decision.state, row: decision.row };
+    expect(apply(170, data, next).state.dueAt).toBe(290);
+    expect(apply(290, { ...OLD, status: 'last' }, next).state.unverifiedSince).toBeNull();
+  });
+
+  it('that shows what the last of several events has shown counts, although the API was behind', () => {
+    const held = told({ earlyAt: 95, firstDirtyAt: 90 });
+    expect(apply(110, TOLD, held)).toMatchObject({ confirmed: true, state: { unverifiedSince: null } });
+  });
+
   it('that still shows a record whose deletion was announced waits, and shows it alive only in the end', () => {
     const shown = { at: {}, was: {}, wasAlive: true } as const;
     const gone: Mirrored = { state: waiting({ deleteEvent: 5, shown }), row: row(OLD, NOW_ISO) };

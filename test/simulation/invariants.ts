@@ -321,8 +321,10 @@ export function createInvariants(options: {
     unread: () => new Set(unread.keys()),
 
     checkUnread(known) {
-      for (const [body, { id, kind, recordId, rev, at }] of unread) {
+      for (const [body, { id, kind, recordId, rev, at, findable }] of unread) {
         if (everForgot.has(kind) || !model.alive(kind, recordId)) continue;
+        // A list that is complete settles what names no record, also if it is behind the events.
+        if (everLagged.has(kind) && kind !== 'risk_assessment' && !findable) continue;
         // Behind a lag any state of it that was not confirmed before counts at once.
         if ((shown.get(`${kind} ${recordId}`) ?? -1) >= (everLagged.has(kind) ? 0 : rev)) continue;
         if (known !== undefined && (!known.has(body) || movedSince(kind, at))) continue;
