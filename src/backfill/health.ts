@@ -11,6 +11,9 @@ const OUTAGE_BACKOFF: Backoff = { firstMs: 1_000, longestMs: 60_000 };
  */
 export const UNREACHABLE_AFTER_MS = 5_000;
 
+/** A service that only limits us, and says for how long, has not failed for so long. */
+const LIMITED_AT_MOST_MS = 5 * 60_000;
+
 export interface UpstreamHealth {
   ok: boolean | null;
   lastOkWall: number | null;
@@ -58,6 +61,8 @@ export function createHealth({
   let uselessInARow = 0;
   let waitUntil = 0;
   let waiting = new AbortController();
+  /** When the first of the requests in a row that the service has only limited was sent. Steady. */
+  let limitedSince: number | null = null;
 
   function endPause(): void {
     if (waitUntil === 0) return;
@@ -89,12 +94,21 @@ export function createHealth({
       health.lastOkWall = clock.wall();
       health.consecutiveFailures = 0;
       uselessInARow = 0;
+      limitedSince = null;
       answered();
       endPause();
     },
 
     /** The service does answer, whatever it says. */
     answered,
+
+    /** The service asks us to wait for so long. False: it has done so for so long that nothing is known of it any more. */
+    limited(since: Moment, forMs: number): boolean {
+      limitedSince ??= since.steady;
+      if (clock.steady() + forMs - limitedSince > LIMITED_AT_MOST_MS) return false;
+      answered();
+      return true;
+    },
 
     /** `isAnswer`: nobody can use the answer, but it is one. */
     failed(isAnswer: boolean): void {

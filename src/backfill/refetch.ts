@@ -157,9 +157,15 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     return 'seen';
   }
 
-  async function apply(kind: Kind, objects: ReadObject[], read: ReadMoment, syncRunId: number | null) {
+  async function apply(
+    kind: Kind,
+    objects: ReadObject[],
+    read: ReadMoment,
+    syncRunId: number | null,
+    isTooOld = false,
+  ) {
     const cause = causeOf(syncRunId);
-    const context = { cause, syncRunId, timing, pointers: options.pointers };
+    const context = { cause, syncRunId, timing, pointers: options.pointers, isTooOld };
     const applied = await store.applyReads(kind, objects, read, context);
     options.onApplied(kind, applied, cause);
     return applied;
@@ -236,19 +242,27 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
     }
     try {
       const { object, read, agedMs = 0 } = await readOwn(request);
-      if (object === null) return await judgeMissing(request, read);
-      const applied = (
-        await apply(kind, [{ id, json: JSON.stringify(object) }], read, request.syncRunId)
-      )[0]!;
+      if (object === null) {
+        const missing = await judgeMissing(request, read);
+        const isFirst = missing.outcome === 'missing' && missing.missing === 'first';
+        if (isFirst && agedMs > 0) await waitForAge(request, agedMs);
+        return missing;
+      }
+      const isTooOld = agedMs > timing.settleMs;
+      const objects = [{ id, json: JSON.stringify(object) }];
+      const applied = (await apply(kind, objects, read, request.syncRunId, isTooOld))[0]!;
       if (applied.witness) upstream.noteWitness(kind, read);
-      if (agedMs > timing.settleMs && !applied.verified)
+      if (isTooOld && !applied.verified)
         await store.openProblem(unreadable(request), agedText(agedMs), now());
+      if (agedMs > 0 && !applied.verified) await waitForAge(request, agedMs);
       return { outcome: 'applied', applied };
     } catch (error) {
       if (!(error instanceof UpstreamError || error instanceof UnaddressableError)) throw error;
       await noteUnreadable(request, error);
       // Saved first, so that the search for a readable record prefers others.
-      const outcome = await retryLater(request, describeError(error), soonMs(request));
+      const isLimited = error instanceof UpstreamError && error.kind === 'rate_limited';
+      const waitMs = (isLimited ? error.retryAfterMs : null) ?? soonMs(request);
+      const outcome = await retryLater(request, describeError(error), waitMs);
       if (!(error instanceof UpstreamError)) return outcome;
       const isForbidden = error.kind === 'forbidden';
       const isLasting = error.kind === 'server' && request.attempts + request.tries >= READ_TRIES;
@@ -257,6 +271,10 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       return { ...outcome, isOwn };
     }
   }
+
+  /** What a cache has given decides nothing yet: the next read waits until an answer of the same age can be newer than every event so far. */
+  const waitForAge = (request: RefetchRequest, agedMs: number) =>
+    retryLater(request, agedText(agedMs), Math.min(agedMs + timing.settleMs, READ_BACKOFF.longestMs));
 
   /** If another record of the kind can be read, the failure is about this one alone. Otherwise a 403 is about our credentials. */
   async function judgeAlone(request: RefetchRequest, error: UpstreamError): Promise<void> {

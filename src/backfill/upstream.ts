@@ -215,6 +215,7 @@ export function createUpstream(
     const isOfRecord = error.kind === 'forbidden' && address !== null;
     if (isOfRecord && (await access.noteRefusedRecord(kind, address, isNew ? error : null)))
       return health.answered();
+    if (error.kind === 'rate_limited' && health.limited(sent, error.retryAfterMs ?? 0)) return;
     // The problem about an unusable answer is opened by the caller.
     const isUnusable = isUnreadable(error) && !(error.kind === 'no_json' && address === null);
     health.failed(isUnusable);

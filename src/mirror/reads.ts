@@ -102,8 +102,10 @@ export function decideApply(
   const asksAddress = isOfDeleted || mayBeBehindAddress(state, read, timing);
   if (change !== null && row !== null && (asksAddress || tooCloseToTell(state, read, timing))) {
     const later = lookAgain(state, read, timing);
-    // What is due anyway is not put off: list after list would keep the record's own address from being asked.
-    const again = asksAddress && state.dirtyAt !== null ? { ...later, dueAt: state.dueAt } : later;
+    const isDue = asksAddress && state.dirtyAt !== null;
+    // What is due anyway is not put off: list after list would keep the record's own address from being asked. Nor do the reads begin anew
+    // that may be too early.
+    const again = isDue ? (isEarly(state) ? state : { ...later, dueAt: state.dueAt }) : later;
     // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
     const next = { ...again, returned: true };
     return { outcome: 'deferred', state: next, row: null, change, confirmed: false, lacks };
@@ -246,12 +248,14 @@ export function earlyAgain(
   const { dirtyAt, dirty, confirmed, movedAt } = state;
   if (dirty <= confirmed || dirtyAt === null || beganAt < dirtyAt + settleMs) return null;
   if (movedAt !== null && movedAt >= dirtyAt) return null;
-  // One before the newest event was about an older one.
-  const isSame = state.earlyAt !== null && state.earlyAt > dirtyAt;
-  const earlyAt = isSame ? state.earlyAt! : Math.floor(beganAt);
+  const earlyAt = isEarly(state) ? state.earlyAt! : Math.floor(beganAt);
   const wait = EARLY_AGAIN_IN_SETTLES.find((settles) => beganAt < earlyAt + settles * settleMs);
   return wait === undefined ? null : { earlyAt, dueAt: Math.ceil(earlyAt + wait * settleMs) };
 }
+
+/** A read after the newest event was too early. One before it was about an older one. */
+const isEarly = ({ earlyAt, dirtyAt }: RecordState): boolean =>
+  earlyAt !== null && dirtyAt !== null && earlyAt > dirtyAt;
 
 /** After a read that counts: no event waits for one. */
 export const CONFIRMED = { movedAt: null, earlyAt: null } as const;

@@ -5,6 +5,7 @@ import { isUnreadable, UpstreamError } from '../../src/compliance/errors.ts';
 import type { FetchedKind, Kind } from '../../src/compliance/kinds.ts';
 import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
+import type { ReadMoment } from '../../src/store/store.ts';
 import { createScene, type Scene, SETTLE_MS, TIMING } from '../store/scene.ts';
 
 /** A mirror of a service that lists `policies`, and answers 404 for all vendors and assessments that are not `found`. */
@@ -21,6 +22,9 @@ async function blindScene() {
     found: new Set<string>(),
     unusable: new Set<string>(),
     failing: new Set<string>(),
+    /** How old all answers are. */
+    agedMs: 0,
+    limitedMs: null as number | null,
     /** How long the next answers with a record take. */
     takesMs: [] as number[],
   };
@@ -30,9 +34,17 @@ async function blindScene() {
     async record(_kind: string, id: string) {
       if (api.unusable.has(id)) throw new UpstreamError('malformed', 'the answer is about another one');
       if (api.failing.has(id)) throw new UpstreamError('server', `GET /vendors/${id}: answered 500`);
-      if (!api.found.has(id)) return { answer: { outcome: 'missing' }, read: await moment() };
+      if (api.limitedMs !== null)
+        throw new UpstreamError('rate_limited', 'answered 429', { retryAfterMs: api.limitedMs });
+      const { agedMs } = api;
+      const ago = ({ beganAt, endedAt, ...read }: ReadMoment) => ({
+        ...read,
+        beganAt: beganAt - agedMs,
+        endedAt: endedAt - agedMs,
+      });
+      if (!api.found.has(id)) return { answer: { outcome: 'missing', agedMs }, read: ago(await moment()) };
       scene.pass(api.takesMs.shift() ?? 0);
-      return { answer: { outcome: 'found', object: { id } }, read: await moment() };
+      return { answer: { outcome: 'found', object: { id }, agedMs }, read: ago(await moment()) };
     },
     async page() {
       if (api.policies instanceof Error) throw api.policies;
@@ -298,4 +310,40 @@ it('a vendor whose address alone fails is a problem of its own after some tries,
   expect(await scene.store.resolveProblem(shown!.id, shown!.digest, scene.now())).toBe('resolved');
   await read('vendor', 'ven_1', { attempts: 5 });
   expect(await scene.openProblems()).toEqual([]);
+});
+
+/** The assessment is read again after so long, and no sooner. */
+async function dueIn(scene: Scene, ms: number): Promise<void> {
+  scene.pass(ms - 1);
+  expect(await scene.due('risk_assessment', 9)).toEqual([]);
+  scene.pass(1);
+  expect(await scene.due('risk_assessment', 9)).toMatchObject([{ id: 'ra_1' }]);
+}
+
+it('answers of a cache are waited for until they can be newer than the event, with one problem meanwhile, and not asked for in a loop', async () => {
+  const { scene, api, read } = await blindScene();
+  api.found.add('ra_1');
+  await scene.show('risk_assessment', 'ra_1', { id: 'ra_1' });
+  await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'ra_1', shows: {} }));
+  await scene.work();
+  scene.pass(SETTLE_MS);
+  api.agedMs = 6 * SETTLE_MS;
+  for (let times = 1; times <= 2; times += 1) {
+    await read('risk_assessment', 'ra_1', { attempts: times });
+    expect(await scene.store.list('problems', { limit: 9 })).toMatchObject({
+      items: [{ reason: 'unreadable_answer', resolved_at: null }],
+    });
+    await dueIn(scene, 7 * SETTLE_MS);
+  }
+});
+
+it('what the service limits is read again when it has said', async () => {
+  const { scene, api, read } = await blindScene();
+  await scene.show('risk_assessment', 'ra_1', { id: 'ra_1' });
+  await scene.accept(scene.event({ kind: 'risk_assessment', recordId: 'ra_1', shows: {} }));
+  await scene.work();
+  scene.pass(SETTLE_MS);
+  api.limitedMs = 2_345;
+  await read('risk_assessment', 'ra_1', { attempts: 7 });
+  await dueIn(scene, 2_345);
 });

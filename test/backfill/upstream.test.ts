@@ -187,6 +187,16 @@ it('requests that fail now and then, among good ones, make no other wait', async
   expect(await waits('vendor')).toBe(0);
 });
 
+it('a service that limits us, and says for how long, has not failed, unless it does nothing else for five minutes', async () => {
+  const { fail, waits, silentSince } = reader();
+  const limited = () => new UpstreamError('rate_limited', 'answered 429', { retryAfterMs: 1_000 });
+  await fail(10_000, limited, ['vendor']);
+  expect(await waits('vendor')).toBe(0);
+  expect(silentSince()).toBeNull();
+  await fail(300_000, limited, ['vendor']);
+  expect(silentSince()).not.toBeNull();
+});
+
 it('that the credentials are accepted again is noted with the next read where the database could not take it', async () => {
   const { fail, answer, audited, saves } = reader();
   await fail(0, refusing, ['vendor']);

@@ -329,6 +329,12 @@ describe('a row of a list', () => {
     expect(applied.state.dirtyAt).toBe(read.endedAt);
   });
 
+  it('that differs from what its own address has just shown does not have reads begin anew that may be too early', () => {
+    const early = { ...state(), returned: true, addressReadAt: 105, earlyAt: 105, dirtyAt: 90, dueAt: 165 };
+    const applied = apply('vendor', { ...held.data, name: 'New' }, early);
+    expect(applied).toMatchObject({ outcome: 'deferred', state: early });
+  });
+
   it('leaves the time at which its record’s own address has answered', () => {
     const own = { ...read, isOfList: false };
     const times = (of: typeof read) =>

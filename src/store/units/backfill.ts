@@ -53,6 +53,8 @@ interface ApplyContext {
   timing: DirtyTiming;
   pointers: IdPointers;
   progress?: SyncRunProgress;
+  /** The answer is older than SETTLE, which is a problem of its own. */
+  isTooOld?: boolean;
 }
 
 /** The verbs that make rows equal to what the API showed. */
@@ -99,7 +101,7 @@ export function createBackfillVerbs(database: Database) {
           const verified = [...settled, ...applied.filter((one) => one.verified).map((one) => one.id)];
           await resolveRecords(unit, kind, verified, nowIso);
           // Only an answer of its own address shows that it can be understood again.
-          if (read.isOfList !== true)
+          if (read.isOfList !== true && context.isTooOld !== true)
             await resolveRecords(unit, kind, idsIn(objects), nowIso, ['unreadable_answer']);
           await dropPending(unit, kind, verified, nowIso);
           const named = objects.flatMap((object) => assessmentsIn(object, kind, context.pointers));
