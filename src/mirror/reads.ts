@@ -102,10 +102,10 @@ export function decideApply(
   const asksAddress = isOfDeleted || mayBeBehindAddress(state, read, timing);
   if (change !== null && row !== null && (asksAddress || tooCloseToTell(state, read, timing))) {
     const later = lookAgain(state, read, timing);
-    const isDue = asksAddress && state.dirtyAt !== null;
     // What is due anyway is not put off: list after list would keep the record's own address from being asked. Nor do the reads begin anew
-    // that may be too early.
-    const again = isDue ? (isEarly(state) ? state : { ...later, dueAt: state.dueAt }) : later;
+    // that may be too early: a list that is read at the same time again and again would have them end nowhere.
+    const dueAt = asksAddress && state.dirtyAt !== null ? state.dueAt : later.dueAt;
+    const again = { ...(isEarly(state) ? state : later), dueAt };
     // Even if the read is stale, the API has shown the id. So a later 404 is about a record, and not about another thing's id.
     const next = { ...again, returned: true };
     return { outcome: 'deferred', state: next, row: null, change, confirmed: false, lacks };

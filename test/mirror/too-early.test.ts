@@ -153,6 +153,14 @@ describe('a read of what an event was about', () => {
     expect(apply(290, { ...OLD, status: 'last' }, next).state.unverifiedSince).toBeNull();
   });
 
+  it('that is too close to another when it would count is repeated once the distance is there, and counts then', () => {
+    const held = told({ earlyAt: 110, readEndedAt: 285 });
+    const close = apply(290, OLD, held);
+    expect(close).toMatchObject({ outcome: 'deferred', state: { earlyAt: 110, dirtyAt: 100, dueAt: 302 } });
+    const again = apply(302, OLD, { state: close.state, row: held.row });
+    expect(again).toMatchObject({ outcome: 'updated', state: { unverifiedSince: null } });
+  });
+
   it('that shows what the last of several events has shown counts, although the API was behind', () => {
     const held = told({ earlyAt: 95, firstDirtyAt: 90 });
     expect(apply(110, TOLD, held)).toMatchObject({ confirmed: true, state: { unverifiedSince: null } });
