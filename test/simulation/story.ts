@@ -196,7 +196,8 @@ export function createStory<Alive extends Life>(
   // ─── what happens ─────────────────────────────────────────────────────────────────────────────────────
 
   async function deliver(sent: readonly Sent[], signedWall: number): Promise<Answer> {
-    for (const one of sent) sentByBody.set(one.body, one);
+    // What has the id and the content of another is no other event.
+    for (const one of sent) if (!sentByBody.has(one.body)) sentByBody.set(one.body, one);
     const body = bodyOf(sent);
     const one = someone('balancer');
     const to = chance.happens('several', TO_SEVERAL) ? living() : one === null ? [] : [one];
