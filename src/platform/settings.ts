@@ -194,7 +194,7 @@ const ADVANCED = {
   COMPLIANCE_PAGE_PARAM: setting(
     of.parameterName,
     'page',
-    'Lists: the parameter of the page’s number. One called `offset`, `skip` or `start` gets a number of records. A full sync that does not fit says which value would.',
+    'Lists: the parameter of the page’s number. One called `offset`, `skip` or `start` gets a number of records. A full sync that does not fit says so, and names the usual ones.',
   ),
   COMPLIANCE_PER_PAGE_PARAM: setting(of.parameterName, 'perPage', 'Lists: the parameter of the page’s size.'),
   COMPLIANCE_FIRST_PAGE: setting(of.integer(0, 1), '1', 'Lists: the number of the first page. `0` or `1`.'),
