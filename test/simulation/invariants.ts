@@ -323,8 +323,9 @@ export function createInvariants(options: {
     checkUnread(known) {
       for (const [body, { id, kind, recordId, rev, at, findable }] of unread) {
         if (everForgot.has(kind) || !model.alive(kind, recordId)) continue;
-        // A list that is complete settles what names no record, also if it is behind the events.
-        if (everLagged.has(kind) && kind !== 'risk_assessment' && !findable) continue;
+        // A list that is complete settles what names no record, and the end of one that was never shown, also if it is behind the events.
+        const isOfNothing = !findable || model.history(kind, recordId)[rev]!.content === null;
+        if (everLagged.has(kind) && kind !== 'risk_assessment' && isOfNothing) continue;
         // Behind a lag any state of it that was not confirmed before counts at once.
         if ((shown.get(`${kind} ${recordId}`) ?? -1) >= (everLagged.has(kind) ? 0 : rev)) continue;
         if (known !== undefined && (!known.has(body) || movedSince(kind, at))) continue;
