@@ -2,14 +2,7 @@ import type { Lane } from '../compliance/budget.ts';
 import { candidatesText } from '../compliance/candidates.ts';
 import { UnaddressableError, UpstreamError, unreadableText } from '../compliance/errors.ts';
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
-import { firstPageOf } from '../compliance/paging.ts';
-import {
-  isAddressable,
-  type JsonObject,
-  payloadIn,
-  pointersSettingOf,
-  recordIdIn,
-} from '../compliance/pointers.ts';
+import { isAddressable, type JsonObject, payloadIn, pointersSettingOf } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
 import { describeError } from '../platform/errors.ts';
 import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
@@ -123,38 +116,12 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   /** Looks for a witness, which shows that our credentials still see records. Without one, they may be the reason for a 404. */
   async function seekWitness(request: RefetchRequest): Promise<Sight> {
     const { kind, syncRunId, absentFromList } = request;
-    const other = kind === 'vendor' ? 'risk_assessment' : 'vendor';
     const beganAt = clock.steady();
-    // A living one that is unverified counts too: a path that is lost makes all that are asked for unverified. Not what the same list does
-    // not show either.
-    let sight = await readAnother(request, kind, { shownBy: absentFromList ? syncRunId : null });
-    // A record of another kind counts only if the mirror has no other of the same kind.
-    if (sight === 'none') sight = await readAnother(request, other, { verified: true });
-    if (sight === 'none') return await seePolicies(request);
+    // Of the same kind: a gateway may have lost one path, and shows the others. A living one that is unverified counts too: a path that is
+    // lost makes all that are asked for unverified. Not what the same list does not show either.
+    const sight = await readAnother(request, kind, { shownBy: absentFromList ? syncRunId : null });
     if (sight === 'seen') upstream.noteWitness(kind, { beganAt, endedAt: clock.steady() });
     return sight;
-  }
-
-  async function seePolicies(request: RefetchRequest): Promise<Sight> {
-    const { lane, tries } = request;
-    const first = upstream.page('policy', firstPageOf(options.paging), lane, { tries });
-    const page = await first.catch((error: unknown) => {
-      // No fault of the record that the request is about. Full syncs report it.
-      if (upstream.isOwnFault(error)) return null;
-      throw error;
-    });
-    if (page === null) return 'failed';
-    const { answer, read } = page;
-    const objects = answer.objects.flatMap((data) => {
-      const id = recordIdIn(data, 'policy', options.pointers);
-      return id === null ? [] : [{ id, json: JSON.stringify(data) }];
-    });
-    const applied = await apply('policy', objects, read, null);
-    // Policies that only this read has shown are no witnesses now, but will be.
-    const isSeen = applied.length < objects.length || applied.some((one) => one.witness);
-    if (!isSeen) return objects.length > 0 ? 'failed' : 'none';
-    upstream.noteWitness(request.kind, read);
-    return 'seen';
   }
 
   async function apply(

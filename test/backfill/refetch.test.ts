@@ -3,12 +3,12 @@ import { createRefetch } from '../../src/backfill/refetch.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { isUnreadable, UpstreamError } from '../../src/compliance/errors.ts';
 import type { FetchedKind, Kind } from '../../src/compliance/kinds.ts';
-import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
+import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { ReadMoment } from '../../src/store/store.ts';
 import { createScene, type Scene, SETTLE_MS, TIMING } from '../store/scene.ts';
 
-/** A mirror of a service that lists `policies`, and answers 404 for all vendors and assessments that are not `found`. */
+/** A mirror of a service that answers 404 for all vendors and assessments that are not `found`. */
 async function blindScene() {
   const store = await openStore(':memory:');
   const scene = await createScene(async () => ({
@@ -18,7 +18,6 @@ async function blindScene() {
   }));
   onTestFinished(scene.close);
   const api = {
-    policies: [] as JsonObject[] | Error,
     found: new Set<string>(),
     unusable: new Set<string>(),
     failing: new Set<string>(),
@@ -46,10 +45,6 @@ async function blindScene() {
       scene.pass(api.takesMs.shift() ?? 0);
       return { answer: { outcome: 'found', object: { id }, agedMs }, read: ago(await moment()) };
     },
-    async page() {
-      if (api.policies instanceof Error) throw api.policies;
-      return { answer: { objects: api.policies }, read: await moment() };
-    },
     isOwnFault: (error: unknown) => error instanceof UpstreamError && isUnreadable(error),
     isRejected: () => false,
     noteWitness: (kind: string, { beganAt }: { beganAt: number }) => witnesses.push({ kind, at: beganAt }),
@@ -68,7 +63,6 @@ async function blindScene() {
     timing: TIMING,
     idsBeside: { answered: async () => undefined, search: async () => ({ shown: [], restInMs: null }) },
     pointers: DEFAULT_ID_POINTERS,
-    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
     random: () => 1,
     signal: new AbortController().signal,
     onApplied: () => undefined,
@@ -109,27 +103,6 @@ it('the last record of all waits for a person only after it was asked for twice 
   expect(await pending()).toEqual([]);
   expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'pending' });
   expect(await pending()).toEqual(['ven_1']);
-});
-
-it('policies are a witness for a vendor that is gone, where no other record is left, but only those that were shown before', async () => {
-  const { scene, api, read } = await blindScene();
-  await scene.show('vendor', 'ven_1', { name: 'Only' });
-  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
-  scene.pass(SETTLE_MS);
-  api.policies = [{ name: 'of no id' }, { policyId: 'pol_1', name: 'New' }];
-  // A record that could be compared with is there, so no person has to decide.
-  expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual(NOT_COMPARED);
-  expect(await read('vendor', 'ven_1', { attempts: 2 })).toEqual({ outcome: 'missing', missing: 'proven' });
-});
-
-it('policies that cannot be read as a witness are no unusable answer about the vendor', async () => {
-  const { scene, api, read } = await blindScene();
-  await scene.show('vendor', 'ven_1', { name: 'Only' });
-  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
-  scene.pass(SETTLE_MS);
-  api.policies = new UpstreamError('unexpected_status', 'GET /policies?page=1&perPage=100: status 404');
-  expect(await read('vendor', 'ven_1', { attempts: 1 })).toEqual(NOT_COMPARED);
-  expect(await scene.openProblems()).toEqual([]);
 });
 
 it.each([
@@ -234,17 +207,15 @@ it('another record that is read long after the last 404 is no witness for it', a
   expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'proven' });
 });
 
-it.each([
-  ['no other vendor is known', ['ven_1'], { outcome: 'missing', missing: 'proven' }],
-  ['another vendor is, even if that cannot be read', ['ven_1', 'ven_2'], NOT_COMPARED],
-])('an assessment is or is no witness for a vendor: %s', async (_, vendors, expected) => {
+it('a record of another kind is no witness: only the path of one kind may be lost', async () => {
   const { scene, api, read } = await blindScene();
-  for (const id of vendors) await scene.show('vendor', id, { id });
+  await scene.show('vendor', 'ven_1', { id: 'ven_1' });
   await scene.show('risk_assessment', 'risk_1', { id: 'risk_1' });
   api.found.add('risk_1');
   expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
   scene.pass(SETTLE_MS);
-  expect(await read('vendor', 'ven_1')).toEqual(expected);
+  expect(await read('vendor', 'ven_1')).toEqual(NOT_COMPARED);
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'pending' });
 });
 
 it('an id that an event names is not judged while the only other vendor cannot be read', async () => {
