@@ -134,6 +134,8 @@ export function createInvariants(options: {
   const announced = new Map<string, number>();
   /** The version that the record last showed as verified. */
   const shown = new Map<string, number>();
+  /** By record, the version that a lagging service last showed, and the one that events had announced by then. */
+  const thirds = new Map<string, string>();
   const seen = new Map<string, { print: string; row: Row }>();
   /** The version that each event announces. */
   const revOfEvent = new Map<string, number>();
@@ -232,8 +234,10 @@ export function createInvariants(options: {
       return `I3: ${key} is verified and shows what never was: ${row.data}`;
     }
     if (rev < before) return `I4: ${key} showed version ${before} as verified, and now ${rev}`;
-    // Behind a lag a third state counts at once, and need not be the newest.
-    const isThird = everLagged.has(kind) && rev > before;
+    // Behind a lag a third state counts at once, and need not be the newest. It then counts again until another event comes.
+    const third = `${rev} of ${least}`;
+    const isThird = everLagged.has(kind) && (rev > before || thirds.get(key) === third);
+    if (isThird) thirds.set(key, third);
     if (rev < least && !isThird)
       return `I3: ${key} is verified at version ${rev}, and an accepted event announced ${least}`;
     shown.set(key, rev);
