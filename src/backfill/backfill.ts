@@ -145,7 +145,7 @@ export function createBackfill(options: BackfillOptions) {
 
   async function runFullSync(kind: Kind, reason: string): Promise<void> {
     const plan = planOf(kind);
-    // No event names these ids, so their first read need not wait for the consistency window.
+    // No event names these ids, so their first read need not wait for the read delay.
     const settled = { ...now(), steady: now().steady - timing.settleMs };
     const named = kind === 'risk_assessment' ? await options.riskIds() : null;
     if (named !== null) await store.makeKnown(kind, named.ids, settled);

@@ -6,16 +6,10 @@ import { describeError, listed, StoreUnavailable } from '../platform/errors.ts';
 import type { Cause, Conclusion, SyncRunOutcome, SyncRunProgress } from '../store/store.ts';
 import { agedText, type Context, causeOf, READ_TRIES } from './context.ts';
 import { createDifferences, type Differences, type DifferencesReport } from './differences.ts';
-import { createListReader } from './list.ts';
+import { createListScanner } from './list.ts';
 import type { Refetch } from './refetch.ts';
 import type { Upstream } from './upstream.ts';
-import { type Lack, type ListReading, readWhole } from './whole-list.ts';
-
-/** Pairs of list scans that must agree if the list has no total, which would show that it moved. */
-const PAIRS_WITHOUT_TOTAL = 2;
-
-/** When this many pairs of list scans have disagreed, the full sync ends incomplete. */
-const PROOF_TRIES = 5;
+import { type Lack, type ListScan, readWhole, type ScanOnce, scanAgain } from './whole-list.ts';
 
 /** Records read at the same time. The real limit is the request budget. */
 const READS_AT_ONCE = 4;
@@ -95,8 +89,6 @@ function lacking({ unlisted, unread, mayPass }: Running, among: string): Ending 
 /** `settled`: the record is not shown, and nothing more can be learned about it now. */
 type ReadOutcome = 'shown' | 'missing' | 'settled' | 'failed';
 
-type ReadOnce = (seenBefore: ReadonlySet<string>) => Promise<ListReading>;
-
 /** Who is told of full syncs and of deletions. */
 export interface FullSyncWatch {
   onConcluded: (kind: Kind, conclusion: Conclusion, cause: Cause) => void;
@@ -107,7 +99,7 @@ export function createFullSyncer(
   options: Context & FullSyncWatch & { upstream: Upstream; refetch: Refetch },
 ) {
   const { store, upstream, clock, timing, signal, guardPercent } = options;
-  const readThrough = createListReader(options);
+  const scan = createListScanner(options);
   const running = new Map<Kind, Running>();
   const reserved = new Map<Kind, Set<string>>(KINDS.map((kind) => [kind, new Set()]));
   /** How many records each kind's list holds, by the last complete list scan. */
@@ -163,8 +155,8 @@ export function createFullSyncer(
 
   async function readList(kind: ListedKind, run: Running): Promise<Ending> {
     const partial = new Set<string>();
-    const readOnce: ReadOnce = async (seenBefore) => {
-      const list = await readThrough({
+    const scanOnce: ScanOnce = async (seenBefore) => {
+      const list = await scan({
         seenBefore,
         kind,
         syncRunId: run.shown.id,
@@ -172,7 +164,7 @@ export function createFullSyncer(
         progress: run.shown,
         onPage: (applied, total) => {
           run.differences.read(applied);
-          // A living record that also differs has changed, and is looked at again after the consistency window.
+          // A living record that also differs has changed, and is looked at again after the read delay.
           for (const { id, lacks, outcome, witness } of applied)
             if (lacks && (outcome === 'unchanged' || outcome === 'refused' || !witness)) partial.add(id);
           run.shown.estimatedTotal = total ?? run.shown.estimatedTotal;
@@ -182,7 +174,7 @@ export function createFullSyncer(
       run.number = Math.min(run.number, list.number);
       return list;
     };
-    const first = await readWhole(readOnce, { hasUnnamed: run.hasUnnamed, settledAfter });
+    const first = await readWhole(scanOnce, { hasUnnamed: run.hasUnnamed, settledAfter });
     if (first.lack !== null) return incomplete(first.lack);
     totals.set(kind, first.total ?? first.ids.size);
     if (kind === 'vendor') {
@@ -195,7 +187,7 @@ export function createFullSyncer(
 
     const absent = await store.unseenBy(kind, run.shown.id, run.number);
     if (kind === 'policy') {
-      return absent.length === 0 ? COMPLETE : await proveByLists(kind, run, absent, first, readOnce);
+      return absent.length === 0 ? COMPLETE : await proveByLists(kind, run, absent, first, scanOnce);
     }
     await proveByReading({ kind, run, absentFromList: true }, absent);
     // Not those that seem gone only since the list has shown them: the next list decides.
@@ -203,47 +195,30 @@ export function createFullSyncer(
     return lacking(run, `${absent.length} records that the list leaves out`);
   }
 
-  /** Waits until no page of a new reading can be as old as the pages of this one. */
-  async function settledAfter({ endedAt }: ListReading): Promise<void> {
+  /** Waits until no page of a new scan can be as old as the pages of this one. */
+  async function settledAfter({ endedAt }: ListScan): Promise<void> {
     await clock.sleep(Math.max(0, endedAt + timing.settleMs - clock.steady()), signal);
     signal.throwIfAborted();
   }
 
-  /** Only their list shows policies. A policy is gone if two complete list scans that agree do not show it. */
+  /** Only their list shows policies. */
   async function proveByLists(
     kind: 'policy',
     run: Running,
     absent: readonly string[],
-    earlier: ListReading,
-    readOnce: ReadOnce,
+    first: ListScan,
+    scanOnce: ScanOnce,
   ): Promise<Ending> {
-    let first = earlier;
-    // The first of the list scans that agree so far, and how many after it have agreed.
-    let base = first;
-    let agreeing = 0;
-    for (let tries = 1; tries <= PROOF_TRIES; tries += 1) {
-      // Within the consistency window the first list scan may have missed a new record. The second begins after it.
-      await settledAfter(first);
-      const second = await readOnce(first.ids);
-      if (second.lack !== null) return incomplete(second.lack);
-      const touched = await store.touchedSince(kind, base.number);
-      // A list that moves while it is read skips records, and may skip the same ones twice.
-      // The same answers of a cache agree with themselves.
-      const isLater = second.agedMs === 0 || second.beganAt >= first.endedAt + timing.settleMs;
-      const isSame = isEqualExcept(touched, base.ids, second.ids);
-      const agrees = first.steady && second.steady && isLater && isSame;
-      agreeing = agrees ? agreeing + 1 : 0;
-      if (agreeing >= (second.total === null ? PAIRS_WITHOUT_TOTAL : 1)) {
-        // Every record that one of the scans has shown counts as seen by this full sync.
-        const gone = await store.unseenBy(kind, run.shown.id, base.number);
-        await conclude(kind, run, { absent: gone, number: base.number, beganAt: second.beganAt });
-        return COMPLETE;
-      }
-      if (!agrees) base = second;
-      first = second;
+    const touchedSince = (number: number) => store.touchedSince(kind, number);
+    const { base, last } = await scanAgain(first, scanOnce, { ...timing, settledAfter, touchedSince });
+    if (last.lack !== null) {
+      const error = `${last.lack.error}; not in the list before: ${listed(absent)}`;
+      return incomplete({ ...last.lack, error });
     }
-    const text = `${PROOF_TRIES} pairs of list scans disagreed; absent from them: ${listed(absent)}`;
-    return incomplete({ error: `the list changes too fast to prove what is gone: ${text}` });
+    // Every record that one of the scans has shown counts as seen by this full sync.
+    const gone = await store.unseenBy(kind, run.shown.id, base.number);
+    await conclude(kind, run, { absent: gone, number: base.number, beganAt: last.beganAt });
+    return COMPLETE;
   }
 
   /** Reads every known assessment by itself, because no list shows them. */
@@ -391,13 +366,4 @@ export function createFullSyncer(
     /** How many records the kind's list holds; null: no complete list scan yet. */
     total: (kind: Kind): number | null => totals.get(kind) ?? null,
   };
-}
-
-function isEqualExcept(
-  ignored: ReadonlySet<string>,
-  one: ReadonlySet<string>,
-  two: ReadonlySet<string>,
-): boolean {
-  const isIn = (set: ReadonlySet<string>) => (id: string) => set.has(id) || ignored.has(id);
-  return [...one].every(isIn(two)) && [...two].every(isIn(one));
 }

@@ -11,7 +11,7 @@ import type { Applied, ReadMoment, ReadObject, SyncRunProgress } from '../store/
 import { type Context, causeOf, READ_TRIES } from './context.ts';
 import { type Clashes, createClashes, malformed, rowsOf } from './rows.ts';
 import type { Upstream } from './upstream.ts';
-import { type ListReading, lackOf } from './whole-list.ts';
+import { type ListScan, lackOf } from './whole-list.ts';
 
 /** For a page that need not exist. Few, because several failures in a row make all other requests wait. */
 const TRIES_PER_EXTRA_PAGE = 2;
@@ -32,15 +32,15 @@ interface ListRequest {
   lane: Lane;
   /** Updated after each page. The commit of a page also saves the number of pages with it, and the counts without it. */
   progress: SyncRunProgress;
-  /** Records that an earlier reading of this full sync has counted. */
+  /** Records that an earlier scan of this full sync has counted. */
   seenBefore: ReadonlySet<string>;
   onPage: (applied: readonly Applied[], total: number | null) => void;
 }
 
-/** What only the reading itself needs to know. */
+/** What only the scan itself needs to know. */
 interface UnderWay {
   request: ListRequest;
-  list: ListReading;
+  list: ListScan;
   isRefused: boolean;
   pages: number;
   /** It became shorter, or showed a record twice. */
@@ -51,14 +51,14 @@ interface UnderWay {
   clashes: Clashes;
 }
 
-const sizeOf = ({ ids, gone }: Pick<ListReading, 'ids' | 'gone'>) => ids.size + gone.size;
+const sizeOf = ({ ids, gone }: Pick<ListScan, 'ids' | 'gone'>) => ids.size + gone.size;
 
 /**
  * Reads a list page by page to its end, and brings the records of each page into sync. The empty page behind the last one is its end. Once
  * as many records were seen as the list's total says, a refusal, a failure, or a page that repeats the one before or the first ends it
  * too: a service without pages repeats the first. A row without a usable id is told at the end, once all others are saved.
  */
-export function createListReader(
+export function createListScanner(
   options: Context & {
     upstream: Pick<Upstream, 'page' | 'noteWitness' | 'isOwnFault'>;
     /** Bytes that ids may take. */
@@ -68,13 +68,13 @@ export function createListReader(
   const { store, upstream, clock, paging, pointers } = options;
   const idBytesMax = options.idBytesMax ?? getHeapStatistics().heap_size_limit * HEAP_SHARE_OF_IDS;
   const byOffset = isOffset(paging.pageParam);
-  /** Of the last whole reading of each list. */
+  /** Of the last whole scan of each list. */
   const clashesOf = new Map<Kind, Clashes>();
 
-  return async (request: ListRequest): Promise<ListReading> => {
+  return async (request: ListRequest): Promise<ListScan> => {
     const { kind } = request;
     const beganWall = clock.wall();
-    const list: ListReading = {
+    const list: ListScan = {
       lack: null,
       steady: true,
       again: 'no',
@@ -87,7 +87,7 @@ export function createListReader(
       agedMs: 0,
       total: null,
     };
-    const reading: UnderWay = {
+    const scan: UnderWay = {
       request,
       list,
       isRefused: false,
@@ -100,17 +100,17 @@ export function createListReader(
     };
     const since = list.number;
     try {
-      await readPages(reading);
+      await readPages(scan);
       const before = clashesOf.get(kind);
-      clashesOf.set(kind, reading.clashes);
-      reading.clashes.compare(before);
-      const announced = reading.isRefused ? await store.announced(kind, since) : [];
+      clashesOf.set(kind, scan.clashes);
+      scan.clashes.compare(before);
+      const announced = scan.isRefused ? await store.announced(kind, since) : [];
       const missing = announced.filter((id) => !list.ids.has(id) && !list.gone.has(id));
-      list.lack = lackOf({ ...list, isRefused: reading.isRefused, missing });
-      if (list.lack === null) list.again = await whetherAgain(reading, beganWall);
+      list.lack = lackOf({ ...list, isRefused: scan.isRefused, missing });
+      if (list.lack === null) list.again = await whetherAgain(scan, beganWall);
     } catch (error) {
       if (!(error instanceof MirrorError) || error.code === 'store_unavailable') throw error;
-      const stays = staysOf(error, reading);
+      const stays = staysOf(error, scan);
       list.lack = { error: error.message, ...(stays === undefined ? {} : { stays }) };
       const text = unreadablePage(error);
       const problem = { reason: 'unreadable_answer', kind, recordId: null } as const;
@@ -119,8 +119,8 @@ export function createListReader(
     return list;
   };
 
-  async function readPages(reading: UnderWay): Promise<void> {
-    const { request, list } = reading;
+  async function readPages(scan: UnderWay): Promise<void> {
+    const { request, list } = scan;
     const { kind, lane } = request;
     /** The ids of the page before, and of the first one. Some services begin again behind their last page. */
     let before = '';
@@ -134,7 +134,7 @@ export function createListReader(
     let offset = 0;
     /** Rows of the longest page. */
     let longest = 0;
-    // Pages are asked for ahead. Their retries end with the reading.
+    // Pages are asked for ahead. Their retries end with the scan.
     let isReading = true;
     let asked = 0;
     const ahead: { number: number; answered: ReturnType<typeof upstream.page> }[] = [];
@@ -161,7 +161,7 @@ export function createListReader(
         const { answer, read } = await answered;
         offset += answer.objects.length;
         longest = Math.max(longest, answer.objects.length);
-        noteAnswer(reading, answer, read);
+        noteAnswer(scan, answer, read);
         const hasRows = answer.objects.length > 0;
         // The next page is asked for before this one is looked at and saved, so that neither the service nor the database waits. The second
         // one may be the whole list once more.
@@ -191,7 +191,7 @@ export function createListReader(
           goesOn =
             isShort && answer.saysMore ? `page ${number} is not full, its field “${answer.next}” says` : null;
           if (page === 1) askAhead(true);
-          await savePage(reading, objects, gone, read);
+          await savePage(scan, objects, gone, read);
           continue;
         }
         // Some services name a next page behind the last one too, so the page after it decides.
@@ -200,8 +200,8 @@ export function createListReader(
           if (saysMore)
             throw unended(`page ${number} is empty, and its field “${says}” says that the list goes on`);
           if (goesOn !== null) throw unended(`${goesOn} that the list goes on, and page ${number} is empty`);
-          reading.isRefused = answer.isRefusal === true;
-          return await checkFirstPage(reading, first);
+          scan.isRefused = answer.isRefusal === true;
+          return await checkFirstPage(scan, first);
         }
         wasEmpty = true;
         askAhead(false);
@@ -212,50 +212,50 @@ export function createListReader(
     }
   }
 
-  function noteAnswer(reading: UnderWay, answer: Page, read: ReadMoment): void {
-    const { list, request } = reading;
+  function noteAnswer(scan: UnderWay, answer: Page, read: ReadMoment): void {
+    const { list, request } = scan;
     list.number = Math.min(list.number, read.number);
     list.beganAt = Math.min(list.beganAt, read.beganAt);
     list.endedAt = read.endedAt;
     list.agedMs = Math.max(list.agedMs, answer.agedMs ?? 0);
     const total = answer.meta.total ?? list.total;
     if (list.total !== null && total !== list.total) list.steady = false;
-    if (list.total !== null && total! < list.total) reading.lostSome = true;
+    if (list.total !== null && total! < list.total) scan.lostSome = true;
     list.total = total;
     request.progress.pages += 1;
-    reading.pages += 1;
+    scan.pages += 1;
   }
 
   async function savePage(
-    reading: UnderWay,
+    scan: UnderWay,
     objects: readonly ReadObject[],
     gone: readonly string[],
     read: ReadMoment,
   ): Promise<void> {
-    const { list, request } = reading;
+    const { list, request } = scan;
     const { kind, syncRunId } = request;
-    if (list.total === null) reading.clashes.note(objects);
+    if (list.total === null) scan.clashes.note(objects);
     for (const id of [...gone, ...objects.map((object) => object.id)])
       if (list.ids.has(id) || list.gone.has(id)) list.twice.add(id);
     if (list.twice.size > 0) {
       list.steady = false;
-      reading.lostSome = true;
+      scan.lostSome = true;
     }
-    for (const id of gone) hold(reading, id, list.gone);
+    for (const id of gone) hold(scan, id, list.gone);
     if (objects.length === 0) return;
-    reading.hasSeveralPages = list.ids.size > 0;
+    scan.hasSeveralPages = list.ids.size > 0;
     const applied = await save(request, objects, read);
     const told = new Set(applied.map(({ id }) => id));
     const confirmed = objects.filter(({ id }) => !told.has(id));
     if (confirmed.length > 0 || applied.some((one) => one.witness)) upstream.noteWitness(kind, read);
-    reading.showedUnannounced ||= applied.some(
+    scan.showedUnannounced ||= applied.some(
       ({ outcome, announced }) => (outcome === 'inserted' || outcome === 'revived') && !announced,
     );
     options.onApplied(kind, applied, causeOf(syncRunId));
-    for (const { id } of confirmed) count(reading, id, 'unchanged');
+    for (const { id } of confirmed) count(scan, id, 'unchanged');
     // A row that leaves out fields counts after the record was read at its own address.
     for (const { id, outcome, lacks } of applied)
-      count(reading, id, lacks && outcome === 'unchanged' ? null : outcome);
+      count(scan, id, lacks && outcome === 'unchanged' ? null : outcome);
     request.onPage(applied, list.total);
   }
 
@@ -279,8 +279,8 @@ export function createListReader(
   }
 
   /** A record counts once, even if a list that moved has it on two pages. */
-  function count(reading: UnderWay, id: string, outcome: Applied['outcome'] | null): void {
-    const { list, request } = reading;
+  function count(scan: UnderWay, id: string, outcome: Applied['outcome'] | null): void {
+    const { list, request } = scan;
     const { progress, seenBefore } = request;
     const isAgain = list.ids.has(id) || seenBefore.has(id);
     if (!isAgain) progress.seen += 1;
@@ -288,16 +288,16 @@ export function createListReader(
     else if (outcome === 'updated' || outcome === 'revived') progress.updated += 1;
     else if (outcome === 'unchanged' && !isAgain) progress.unchanged += 1;
     list.gone.delete(id);
-    hold(reading, id, list.ids);
+    hold(scan, id, list.ids);
   }
 
-  function hold(reading: UnderWay, id: string, among: Set<string>): void {
-    const { ids, gone } = reading.list;
+  function hold(scan: UnderWay, id: string, among: Set<string>): void {
+    const { ids, gone } = scan.list;
     if (ids.has(id) || gone.has(id)) return;
     among.add(id);
-    reading.idBytes += BYTES_OF_ID + 2 * id.length;
-    if (reading.idBytes <= idBytesMax) return;
-    const shown = sizeOf(reading.list);
+    scan.idBytes += BYTES_OF_ID + 2 * id.length;
+    if (scan.idBytes <= idBytesMax) return;
+    const shown = sizeOf(scan.list);
     throw malformed(`the list has shown ${shown} ids, more than the memory of this process is for`);
   }
 
@@ -329,13 +329,13 @@ export function createListReader(
   }
 
   /**
-   * An event counts that reported a deletion during the reading, or up to SETTLE before it, since pages may be that old. It may come late:
+   * An event counts that reported a deletion during the scan, or up to SETTLE before it, since pages may be that old. It may come late:
    * if the list showed what no event announced, this waits SETTLE for it.
    */
   async function whetherAgain(
     { request, list, showedUnannounced, hasSeveralPages, lostSome }: UnderWay,
     beganWall: number,
-  ): Promise<ListReading['again']> {
+  ): Promise<ListScan['again']> {
     const { settleMs } = options.timing;
     if (hasSeveralPages && showedUnannounced) await clock.sleep(settleMs, options.signal);
     options.signal.throwIfAborted();
@@ -347,7 +347,7 @@ export function createListReader(
     return isShortened || !list.steady ? 'once' : 'no';
   }
 
-  /** The text of a problem about an unreadable page; null: the reading ended for another reason. */
+  /** The text of a problem about an unreadable page; null: the scan ended for another reason. */
   function unreadablePage(error: MirrorError): string | null {
     if (upstream.isOwnFault(error)) return unreadableText(error);
     return error.code === 'malformed_page' || error.code === 'paging' ? describeError(error) : null;
@@ -357,7 +357,7 @@ export function createListReader(
 /** Failures of ours to make a whole list of its pages. Their words name what was shown, and no more. */
 const CONTRADICTIONS: readonly string[] = ['malformed_page', 'paging', 'unended_list'];
 
-/** What a person can accept of a reading that ended so, since another one will end no better. Not that nothing was read. */
+/** What a person can accept of a scan that ended so, since another one will end no better. Not that nothing was read. */
 function staysOf(error: MirrorError, { list, pages }: UnderWay): string | undefined {
   if (CONTRADICTIONS.includes(error.code)) return error.message;
   const isLasting = error instanceof UpstreamError && isUnreadable(error) && !error.retryable;

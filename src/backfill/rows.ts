@@ -76,7 +76,7 @@ export type Clashes = ReturnType<typeof createClashes>;
 
 /**
  * Records of a list that are on several pages with different rows. A list that moves may show one before and after a change. A list that
- * shows the same two rows in two readings has two records with one id, and the second row would silently overwrite the first.
+ * shows the same two rows in two scans has two records with one id, and the second row would silently overwrite the first.
  *
  * Of each record a checksum of its first row is kept. Of two different rows, one pair in four thousand million has the same, and is not
  * noticed. SHA-1 took 49 MB for 500,000 records; this takes 15.
@@ -95,7 +95,7 @@ export function createClashes(kind: ListedKind) {
         if (first !== row) found.set(id, `${first} ${row}`);
       }
     },
-    /** Throws `malformed_page` if the reading before has shown one of them in the same way. */
+    /** Throws `malformed_page` if the scan before has shown one of them in the same way. */
     compare(before: { found: ReadonlyMap<string, string> } | undefined): void {
       const id = [...found.keys()].find((each) => found.get(each) === before?.found.get(each));
       rows.clear();

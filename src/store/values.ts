@@ -222,7 +222,7 @@ export type MissingOutcome =
   | 'unresolved'
   /** The same, and no problem shows the last event about it. */
   | 'unresolved_event'
-  /** The first 404 since the record last changed: read again after the consistency window. */
+  /** The first 404 since the record last changed: read again after the read delay. */
   | 'first'
   /** 404 on two reads, a consistency window apart; `concludeDeletions` decides. */
   | 'proven'

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { createListReader } from '../../src/backfill/list.ts';
+import { createListScanner } from '../../src/backfill/list.ts';
 import type { Upstream } from '../../src/backfill/upstream.ts';
 import { UpstreamError } from '../../src/compliance/errors.ts';
 import { DEFAULT_ID_POINTERS, type JsonObject } from '../../src/compliance/pointers.ts';
@@ -20,7 +20,7 @@ interface Shown {
 }
 type Answers = readonly Shown[] | ((page: number) => Shown | undefined);
 
-/** A mirror, and readings of the list of a service with these answers to its first pages. */
+/** A mirror, and scans of the list of a service with these answers to its first pages. */
 async function readerOf({
   verbs = {},
   onAsked = async () => undefined,
@@ -69,7 +69,7 @@ async function readerOf({
       read: { number, beganAt: 0, endedAt: 0, endedWall: ORIGIN.wall },
     };
   };
-  const reader = createListReader({
+  const reader = createListScanner({
     store: watched,
     upstream: {
       page,

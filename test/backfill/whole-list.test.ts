@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type ListReading, lackOf, readWhole } from '../../src/backfill/whole-list.ts';
+import { type ListScan, lackOf, readWhole } from '../../src/backfill/whole-list.ts';
 
 interface End {
   living: number;
@@ -59,7 +59,7 @@ it.each<[string, End, RegExp | null, string?]>([
   },
 );
 
-const WHOLE: ListReading = {
+const WHOLE: ListScan = {
   ids: new Set(),
   twice: new Set(),
   gone: new Set(),
@@ -73,7 +73,7 @@ const WHOLE: ListReading = {
   endedAt: 0,
 };
 
-it.each<[string, Partial<ListReading>, boolean]>([
+it.each<[string, Partial<ListScan>, boolean]>([
   ['that moved, or out of which a record was deleted', { again: 'once' }, false],
   ['that may have skipped the record of an event', {}, true],
 ])(
@@ -106,11 +106,11 @@ it('a list that may lack records however often it is read is given up, and prove
 });
 
 it('a list without a total that shows records on two pages each time is given up, and a person can accept as many', async () => {
-  const shown = async (...readings: string[][]) => {
+  const shown = async (...scans: string[][]) => {
     let last: string[] = [];
     return await readWhole(
       async () => {
-        last = readings.shift() ?? last;
+        last = scans.shift() ?? last;
         return { ...WHOLE, total: null, twice: new Set(last), again: last.length > 0 ? 'more' : 'no' };
       },
       { hasUnnamed: false, settledAfter: async () => {} },
@@ -118,7 +118,7 @@ it('a list without a total that shows records on two pages each time is given up
   };
   expect((await shown(['b', 'a'])).lack).toEqual({
     error:
-      'after 5 readings records still stand on two pages, and others may stand on none: a, b; has the list no order of its own?',
+      'after 5 scans records still stand on two pages, and others may stand on none: a, b; has the list no order of its own?',
     stays: '2 on two pages',
   });
   expect((await shown(['a'], ['a'], ['a'], ['a'], [])).lack).toBe(null);

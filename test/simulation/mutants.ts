@@ -16,7 +16,6 @@ export interface Mutant {
 const PROVISIONAL = 'src/mirror/provisional.ts';
 const READS = 'src/mirror/reads.ts';
 const DELETIONS = 'src/mirror/deletions.ts';
-const FULL_SYNC = 'src/backfill/full-sync.ts';
 const LIST = 'src/backfill/list.ts';
 const WHOLE_LIST = 'src/backfill/whole-list.ts';
 
@@ -116,9 +115,9 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'what one list scan did not show is gone',
     edits: [
       {
-        file: FULL_SYNC,
-        find: 'const second = await readOnce(first.ids);',
-        put: 'first = { ...first, steady: true }; const second = first;',
+        file: WHOLE_LIST,
+        find: 'const last = await scanOnce(first.ids);',
+        put: 'first = { ...first, steady: true }; const last = first;',
       },
     ],
   },
@@ -157,7 +156,7 @@ export const MUTANTS: readonly Mutant[] = [
     tryFirst: 209,
     without: 'a list that moved while it was read is as good as one that did not',
     edits: [
-      { file: FULL_SYNC, find: 'first.steady && second.steady && isLater', put: 'isLater' },
+      { file: WHOLE_LIST, find: 'first.steady && last.steady && isLater', put: 'isLater' },
       {
         file: WHOLE_LIST,
         find: "const isOnceMore = hasUnnamed || last.again === 'once';",
