@@ -98,15 +98,16 @@ export async function addProblem(unit: Unit, problem: ProblemKey, row: NewRow): 
   unit.problemChanges.push({ problem, what: 'opened', error: row.error, openForMs: null });
 }
 
-/** Of an id that the API does not know, the last event about it: another one may mean that there is such a record now. */
+/** Of a record also the last event about it: another one may mean that the API knows the record now, or shows it otherwise. */
 async function whatStays(
   unit: Unit,
   { reason, kind, recordId }: ProblemKey,
   stays: string | undefined,
 ): Promise<string | undefined> {
-  if (reason !== 'unknown_record' || recordId === null) return stays;
+  const isAcceptable = reason === 'unknown_record' || stays !== undefined;
+  if (recordId === null || !isAcceptable) return stays;
   const dirty = sql`SELECT dirty FROM record_state WHERE kind = ${kind} AND id = ${recordId}`;
-  return String((await singleValue<number>(unit, dirty)) ?? 0);
+  return `${stays ?? ''}${(await singleValue<number>(unit, dirty)) ?? 0}`;
 }
 
 const DIGEST_LETTERS = 16;

@@ -247,6 +247,31 @@ export function describeStatus(open: OpenEngine): void {
       },
     );
 
+    present(
+      'is action_required again once an event names a record whose answer was accepted',
+      async (scene) => {
+        await scene.show('vendor', 'ven_1', { id: 'ven_1' });
+        await fullSyncAll(scene);
+        await beat(scene);
+        const problem = { reason: 'unreadable_answer', kind: 'vendor', recordId: 'ven_1' } as const;
+        const open = () => scene.store.openProblem(problem, 'a 500', scene.now(), 'a 500');
+        const accept = async () => scene.resolve((await scene.store.summary()).problems[0]!.id);
+        await open();
+        await accept();
+        await open();
+        const accepted = { verdict: 'in_sync', complete: false, accepted: 1, unverified: 0 };
+        expect(await status(scene, 'vendor')).toMatchObject(accepted);
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'ven_1' }));
+        await scene.work();
+        expect(await status(scene, 'vendor')).toMatchObject({ verdict: 'catching_up', unverified: 1 });
+        await open();
+        expect(await status(scene, 'vendor')).toMatchObject({ verdict: 'action_required', accepted: 0 });
+        await accept();
+        await open();
+        expect(await status(scene, 'vendor')).toMatchObject(accepted);
+      },
+    );
+
     present('goes from catching up to in sync, and says since when', async (scene) => {
       await beat(scene);
       expect(await status(scene)).toMatchObject({
