@@ -7,6 +7,21 @@ import { KINDS, type Kind } from '../../src/compliance/kinds.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { HeldClock } from '../compliance/held-clock.ts';
 
+/** All but the client: nothing is stored, and no time passes. */
+const STILL = {
+  paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+  store: {
+    numberAt: async () => 0,
+    currentNumber: async () => 1,
+    openProblem: async () => undefined,
+    endProblem: async () => true,
+    audit: async () => 0,
+  },
+  clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
+  random: () => 0,
+  signal: new AbortController().signal,
+};
+
 const silent = () => new UpstreamError('unreachable', 'refused the connection');
 const refusing = () => new UpstreamError('unauthorized', 'answered 401');
 const unreadable = () => new UpstreamError('unexpected_status', 'answered 404');
@@ -246,17 +261,13 @@ function unnamedReader() {
   const opened: string[] = [];
   const upstream = createUpstream({
     client: { getRecord } as unknown as ComplianceClient,
-    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
+    ...STILL,
     store: {
-      numberAt: async () => 0,
+      ...STILL.store,
       currentNumber: async () => state.number,
       openProblem: async ({ reason }) => void opened.push(reason),
-      endProblem: async () => true,
-      audit: async () => 0,
     },
-    clock: { wall: () => 0, steady: () => 0, marginMs: () => 5, sleep: async () => undefined },
-    random: () => 0,
-    signal: new AbortController().signal,
+    clock: { ...STILL.clock, marginMs: () => 5 },
   });
   return { state, opened, upstream, read: (id = 'r1') => upstream.record('risk_assessment', id, 'live') };
 }
@@ -294,17 +305,7 @@ it.each<[string, UpstreamErrorKind, number, number]>([
     };
     const upstream = createUpstream({
       client: { listPage: fails, getRecord: fails } as unknown as ComplianceClient,
-      paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-      store: {
-        numberAt: async () => 0,
-        currentNumber: async () => 1,
-        openProblem: async () => undefined,
-        endProblem: async () => true,
-        audit: async () => 0,
-      },
-      clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
-      random: () => 0,
-      signal: new AbortController().signal,
+      ...STILL,
     });
     const requestsOf = async (read: (tries: number) => Promise<unknown>, tries: number) => {
       asked = 0;
@@ -412,17 +413,7 @@ function looker() {
   };
   const upstream = createUpstream({
     client: { listPage } as unknown as ComplianceClient,
-    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    store: {
-      numberAt: async () => 0,
-      currentNumber: async () => 1,
-      openProblem: async () => undefined,
-      endProblem: async () => true,
-      audit: async () => 0,
-    },
-    clock: { wall: () => 0, steady: () => 0, sleep: async () => undefined },
-    random: () => 0,
-    signal: new AbortController().signal,
+    ...STILL,
   });
   const looks = async () => [await upstream.look(), await upstream.look(), await upstream.look()];
   return { state, looks };
@@ -467,17 +458,9 @@ it.each<[string, () => Promise<never>]>([
   };
   const upstream = createUpstream({
     client: { listPage } as unknown as ComplianceClient,
-    paging: { pageParam: 'page', perPageParam: 'perPage', firstPage: 1, pageSize: 100 },
-    store: {
-      numberAt: async () => 0,
-      currentNumber: async () => 1,
-      openProblem: async () => undefined,
-      endProblem: async () => true,
-      audit: async () => 0,
-    },
+    ...STILL,
     clock,
     random: () => 1,
-    signal: new AbortController().signal,
     onReachability: () => {
       told = unreachableSince(upstream.health(), clock.steady()) !== null;
     },
