@@ -101,9 +101,11 @@ function verdictOn<T>(
     const message = messageOf(report.fields, expected.body);
     const what = report.kind === 'partial' ? 'is only a part' : 'is a failure';
     const text = `says itself that it ${what} (${report.field})${message === null ? '' : `: ${message}`}`;
-    const failed = isTokenInvalid(reply) ? 'unauthorized' : isAboutPageSize(message) ? 'not_taken' : 'failed';
-    const kind = report.kind === 'failed' ? failed : report.kind;
-    const retryAfterMs = parseRetryAfter(headers.get('retry-after'), dateOf(headers, sent.wallMs));
+    const kind = report.kind === 'partial' ? 'partial' : kindOfFailure(reply, message);
+    const retryAfterMs =
+      kind === 'rate_limited'
+        ? waitIn({ ...reply, status: 429 }, sent.wallMs)
+        : parseRetryAfter(headers.get('retry-after'), dateOf(headers, sent.wallMs));
     const excerpt = expected.isSecret ? message : shown;
     return failure(kind, `answered ${status}, and the answer ${text}`, false, { excerpt, retryAfterMs });
   }
@@ -151,10 +153,18 @@ export function kindOf(reply: Answer, waitMs: number | null): UpstreamErrorKind 
   return [400, 413, 422].includes(status) ? 'not_taken' : 'unexpected_status';
 }
 
-/** The service says so, whatever its status (RFC 6750, section 3.1). */
+/** The kind of a success that says itself that it is none. */
+function kindOfFailure(reply: Answer, message: string | null): UpstreamErrorKind {
+  if (isTokenInvalid(reply)) return 'unauthorized';
+  if (isAboutPageSize(message)) return 'not_taken';
+  return isSpent(reply.headers) || LIMIT_WORDS.test(startOf(reply.body)) ? 'rate_limited' : 'failed';
+}
+
+/** The service says so, whatever its status (RFC 6750, section 3.1). Not `unauthorized`: some say so of what we may not see. */
+const TOKEN_CODES =
+  /"\w*(?:error|code|status)"\s*:\s*"?(?:401|unauthenticated|(?:invalid|expired)_?token|token_?expired)\b/i;
 const isTokenInvalid = ({ headers, body }: Answer): boolean =>
-  /error="?invalid_token\b/i.test(headers.get('www-authenticate') ?? '') ||
-  /"(error|code)"\s*:\s*"invalid_token"/i.test(startOf(body));
+  /error="?invalid_token\b/i.test(headers.get('www-authenticate') ?? '') || TOKEN_CODES.test(startOf(body));
 
 /** Whatever its status, the service says that the size of a page is why. */
 const isAboutPageSize = (message: string | null): boolean => /per.?page|page.?size/i.test(message ?? '');

@@ -100,7 +100,7 @@ describe('reading', () => {
     [401, '', 'unauthorized'],
     [403, '', 'forbidden'],
     [429, '', 'rate_limited'],
-    [200, '{"error":"too many requests"}', 'failed', { 'retry-after': '30' }],
+    [200, '{"error":"too many requests"}', 'rate_limited', { 'retry-after': '30' }],
     [502, '', 'unreachable'],
     [200, '<html>Sign in', 'no_json'],
     [200, '{"data":[],"partial":true}', 'partial'],

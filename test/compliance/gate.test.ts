@@ -53,7 +53,7 @@ it.each<[string, unknown, 'failed' | 'partial' | null]>([
   ['success false in an object of its own', { data: [], result: { success: false } }, 'failed'],
   ['status fail', { status: 'fail', data: { title: 'required' } }, 'failed'],
   ['the status of another answer', { data: [], status: 500, message: 'Internal' }, 'failed'],
-  ['the status of another answer as a text', { data: [], statusCode: '401' }, 'failed'],
+  ['the status of another answer as a text', { data: [], statusCode: '500' }, 'failed'],
   ['the code of another answer', { data: [], code: 403 }, 'failed'],
   ['the status of another answer in an object', { data: [], status: { code: 503 } }, 'failed'],
   ['the status pending, and no rows', { data: [], status: 'pending' }, 'failed'],
@@ -147,7 +147,7 @@ it.each<[string, object, 'failed' | null]>([
 });
 
 it('a failure that names a time to wait is obeyed in a 200 too', () => {
-  const answer = { ok: false, error: 'ratelimited' };
+  const answer = { ok: false, error: 'maintenance' };
   expect(judged(200, answer, { 'retry-after': '30' })).toMatchObject({
     kind: 'failed',
     retryAfterMs: 30_000,
@@ -220,6 +220,12 @@ it.each<[number, unknown, Record<string, string>, string]>([
   [500, 'no', { 'www-authenticate': 'Bearer error=invalid_token' }, 'unauthorized'],
   [200, { error: 'invalid_token' }, {}, 'unauthorized'],
   [200, { data: [{ id: 'a', error: 'invalid_token' }] }, {}, 'ok'],
+  [200, { code: 401, message: 'token expired' }, {}, 'unauthorized'],
+  [200, { success: false, error: { code: 'unauthenticated' } }, {}, 'unauthorized'],
+  [200, { error: 'token_expired' }, {}, 'unauthorized'],
+  [200, { error: 'unauthorized' }, {}, 'failed'],
+  [200, { errors: [{ type: 'RATE_LIMITED', message: 'API rate limit exceeded' }] }, {}, 'rate_limited'],
+  [200, { success: false }, { 'x-ratelimit-remaining': '0' }, 'rate_limited'],
   [403, {}, { 'www-authenticate': 'Bearer error="insufficient_scope"' }, 'forbidden'],
   [403, '<html>Just a moment...</html>', { server: 'cloudflare' }, 'no_json'],
   [403, '<HTML><H1>Access Denied</H1>', { 'content-type': 'text/html' }, 'no_json'],

@@ -155,10 +155,11 @@ export async function runShape({ shapes, expected = {} }: Shape): Promise<Cell[]
     const asked = new Set<string>();
     const findUnknown = () => {
       for (const { id, digest } of unknownIn(db)) {
-        if (asked.has(`${id} ${digest}`)) continue;
-        asked.add(`${id} ${digest}`);
-        // It may be resolved by now.
-        void ops(`/api/problems/${id}/resolve`, { find: true }).catch(() => null);
+        const shown = `${id} ${digest}`;
+        if (asked.has(shown)) continue;
+        asked.add(shown);
+        // It may be resolved by now, or the service be starting anew with other settings.
+        void ops(`/api/problems/${id}/resolve`, { find: true }).catch(() => asked.delete(shown));
       }
     };
     /** How the kind stands. Whichever is asked about, none of them may be green over a loss meanwhile. */
