@@ -218,17 +218,18 @@ export const ignoredFields = (pointers: IdPointers): Readonly<Record<Kind, reado
 export function isMarkedDeleted(document: JsonObject, pointers: IdPointers, nowMs: number): boolean {
   const { markersAt } = pathsOf(pointers);
   return Object.keys(document).some((name) =>
-    markersAt(name).some(({ path, value }) => marks(document[name], path.slice(1), value)),
+    markersAt(name).some((marker) => marks(document[name], marker.path.slice(1), marker)),
   );
 
-  function marks(found: unknown, [step, ...rest]: Path, wanted: string | null): boolean {
+  function marks(found: unknown, [step, ...rest]: Path, marker: Marker): boolean {
+    const { value, isOwn } = marker;
     if (step === undefined)
-      return wanted === null
-        ? isMark(found, nowMs)
-        : typeof found === 'string' && found.toLowerCase() === wanted;
+      return value === null
+        ? isMark(found, nowMs, isOwn)
+        : typeof found === 'string' && found.toLowerCase() === value;
     return (
       isObject(found) &&
-      Object.keys(found).some((name) => isNamed(name, step) && marks(found[name], rest, wanted))
+      Object.keys(found).some((name) => isNamed(name, step) && marks(found[name], rest, marker))
     );
   }
 }
@@ -246,17 +247,23 @@ const MS_PER_UNIT = [1e3, 1, 1e-3, 1e-6];
 const COUNT = /^(?:\/Date\()?(-?\d+)(?:\.\d+)?(?:[+-]\d{4})?(?:\)\/)?$/;
 const YEAR = /(?<!\d)\d{4}(?!\d)|^\d{4}(?=\d{4}(?:\D|$))/;
 
-/** A word for yes, or a day that has been. Any other text may be a word for no in some language, and proves nothing. */
-function isMark(value: unknown, nowMs: number): boolean {
+const NO = /^(0|f|false|n|no|off|none|null|never|n\/?a|-)?$/i;
+
+/**
+ * A word for yes, or a day that has been. Any other text may be a word for no in some language, and proves nothing, unless a person has named
+ * the field (`isOwn`).
+ */
+function isMark(value: unknown, nowMs: number, isOwn: boolean): boolean {
   if (value === null || value === false) return false;
   // Of who and when, or a time beside whether there is one.
-  if (typeof value === 'object') return Object.values(value).some((inner) => isMark(inner, nowMs));
+  if (typeof value === 'object') return Object.values(value).some((inner) => isMark(inner, nowMs, isOwn));
   const text = String(value).trim();
   if (/^(1|t|true|y|yes|on|deleted|removed)$/i.test(text)) return true;
   const hasBeen = (at: number) => at >= FIRST_DELETION_MS && at <= nowMs + ZONES_MS;
   const count = COUNT.exec(text)?.[1];
   if (count !== undefined && MS_PER_UNIT.some((unit) => hasBeen(Number(count) * unit))) return true;
   const year = Number(YEAR.exec(text)?.[0] ?? 0);
+  if (count === undefined && year === 0) return isOwn && !NO.test(text);
   const at = Date.parse(text);
   // Date.parse takes the year 0001 for 2001, and knows few languages.
   return hasBeen(Date.UTC(year)) && hasBeen(Number.isNaN(at) ? Date.UTC(year) : at);
@@ -267,6 +274,8 @@ type Path = readonly string[];
 interface Marker {
   path: Path;
   value: string | null;
+  /** A person has set it: it is no default. */
+  isOwn: boolean;
 }
 
 /** More than records have. Names that are data are not all kept. */
@@ -329,7 +338,8 @@ function takeApart(pointers: IdPointers): Paths {
     });
   const markers = deleted.map((marker) => {
     const [path = '', value = null] = marker.split('=');
-    return { path: path.split('.'), value: value?.toLowerCase() ?? null };
+    const isOwn = !DEFAULT_DELETED_MARKERS.includes(marker);
+    return { path: path.split('.'), value: value?.toLowerCase() ?? null, isOwn };
   });
   return {
     own,

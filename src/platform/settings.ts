@@ -220,7 +220,7 @@ const ADVANCED = {
   DELETED_MARKERS: setting(
     of.deletedMarkers,
     DEFAULT_DELETED_MARKERS.join(','),
-    'What marks a record as deleted. Dotted paths of fields whose value is a word for yes or a day that has been, or `PATH=VALUE`; without case, and without what stands between words.',
+    'What marks a record as deleted. Dotted paths of fields whose value is a word for yes or a day that has been (of your own: also any other text, unless it is a word for no), or `PATH=VALUE`; without case, and without what stands between words.',
   ),
   IGNORED_FIELDS: optional(
     of.ignoredFields,

@@ -87,6 +87,20 @@ it.each<[JsonObject, boolean]>([
   expect(isMarkedDeleted({ id: 'v1', ...document }, POINTERS, now)).toBe(isDeleted);
 });
 
+it.each<[JsonObject, boolean]>([
+  [{ gone: { by: 'user-7' } }, true],
+  [{ gone: { by: { name: 'Ann' } } }, true],
+  [{ gone: { by: 'No' } }, false],
+  [{ gone: { by: '' } }, false],
+  [{ gone: { by: {} } }, false],
+  [{ gone: { by: '2026-12-24' } }, false],
+  [{ deleted: 'user-7' }, false],
+])('%j marks a record as deleted where a person has named gone.by: %s', (document, isDeleted) => {
+  const rules = { fields: [], ignored: [], deleted: ['deleted', 'gone.by'] };
+  const now = Date.parse('2026-11-30T12:00:00Z');
+  expect(isMarkedDeleted(document, { ...POINTERS, rules }, now)).toBe(isDeleted);
+});
+
 it('a number is an id of the record itself and of the records it names alike', () => {
   const document = { vendorId: 7, riskAssessmentId: 42 };
   expect(recordIdIn(document, 'vendor', POINTERS)).toBe('7');
