@@ -172,8 +172,11 @@ async function clampToClock(unit: Unit, { steady }: Now, { settleMs }: DirtyTimi
 async function restartClocks(unit: Unit, { steady, wall }: Now, { settleMs }: DirtyTiming): Promise<number> {
   // Not only those ahead of the clock: if it was set forward, the last read looks older than it is.
   await unit.change(update(states, { readEndedAt: steady }, sql`read_ended_at IS NOT NULL`));
-  // A list may still be behind what has changed lately. All that is older, the next full sync may repair.
-  const since = unit.dialect.instant(iso(wall - LONGEST_LAG_IN_SETTLES * settleMs));
+  // A list may still be behind what had changed lately as the service last ran: nobody knows for how long it did not. All that is older, the
+  // next full sync may repair.
+  const beat = await readFact(unit, 'heartbeat');
+  const ranAt = Math.min(wall, beat === null ? wall : Date.parse(beat));
+  const since = unit.dialect.instant(iso(ranAt - LONGEST_LAG_IN_SETTLES * settleMs));
   const isRecent = sql`EXISTS (SELECT 1 FROM vendors WHERE vendors.id = record_state.id AND synced_at > ${since})`;
   const addressReadAt = sql`CASE WHEN kind = 'vendor' AND ${isRecent} THEN CAST(${steady} AS bigint) END`;
   await unit.change(update(states, { addressReadAt }, sql`address_read_at IS NOT NULL`));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { workNow } from '../planner.ts';
-import { inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
+import { HOUR_MS, inScene, isoOf, type OpenEngine, type Scene, SETTLE_MS, TIMING } from '../scene.ts';
+import { beat } from './status.ts';
 
 const due = async (scene: Scene, kind: 'vendor' | 'risk_assessment' = 'vendor', limit = 10) =>
   (await scene.due(kind, limit)).map((record) => record.id);
@@ -188,20 +189,24 @@ export function describeDue(open: OpenEngine): void {
       }),
     );
 
-    it(
-      'is after a restart what a list shows otherwise, if its own address has just shown a change; the list repairs the rest',
-      inScene(open, async (scene) => {
-        await scene.show('vendor', 'old', { id: 'old', name: 'before' });
-        scene.pass(18 * SETTLE_MS);
-        await scene.show('vendor', 'new', { id: 'new', name: 'before' });
-        await scene.store.markUnverifiedDirty(scene.now(), TIMING);
-        scene.pass(SETTLE_MS);
-        const rows = ['old', 'new'].map((id) => ({ id, data: { id, name: 'after' } }));
-        const applied = await scene.apply('vendor', rows, { isOfList: true });
-        expect(applied.map(({ outcome }) => outcome)).toEqual(['updated', 'deferred']);
-        scene.pass(SETTLE_MS);
-        expect(await due(scene)).toEqual(['new']);
-      }),
+    it.each([0, HOUR_MS])(
+      'is after a restart what a list shows otherwise, if its own address had just shown a change, whose clock is %i ms ahead',
+      (aheadMs) =>
+        inScene(open, async (scene) => {
+          await scene.show('vendor', 'old', { id: 'old', name: 'before' });
+          scene.pass(18 * SETTLE_MS);
+          await scene.show('vendor', 'new', { id: 'new', name: 'before' });
+          await beat(scene);
+          const { steady, wall } = scene.now();
+          await scene.store.markUnverifiedDirty({ steady, wall: wall + aheadMs }, TIMING);
+          scene.pass(SETTLE_MS);
+          const rows = ['old', 'new'].map((id) => ({ id, data: { id, name: 'after' } }));
+          const applied = await scene.apply('vendor', rows, { isOfList: true });
+          // The list repairs the rest.
+          expect(applied.map(({ outcome }) => outcome)).toEqual(['updated', 'deferred']);
+          scene.pass(SETTLE_MS);
+          expect(await due(scene)).toEqual(['new']);
+        })(),
     );
 
     it(
