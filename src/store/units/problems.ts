@@ -279,7 +279,7 @@ export async function resolveAfterFullSync(
     nowIso,
   );
   if (!listed) return [];
-  const isSettled = sql`${isCovered} AND ${isForList(kind)}`;
+  const isSettled = sql`${isCovered} AND ${isForList(kind)} AND ${isOfNewest}`;
   const unknown = await unit.query<{ id: string }>(
     sql`SELECT record_id AS id FROM problems WHERE ${isSettled} AND ${isHeld} AND reason = 'unknown_record' AND record_id IS NOT NULL`,
   );
@@ -287,6 +287,10 @@ export async function resolveAfterFullSync(
   await weighAnew(unit, kind);
   return unknown.map(({ id }) => id);
 }
+
+/** An event that came since may be about a record that the API does not show yet: its own reads, which wait for that, come first. */
+const isOfNewest = sql`(reason <> 'unknown_record' OR record_id IS NULL OR NOT EXISTS
+  (SELECT 1 FROM record_state AS s WHERE s.kind = problems.kind AND s.id = problems.record_id AND s.dirty >= problems.number))`;
 
 /** Outcomes of a sync run that has read all that it could: of an accepted one a person has accepted what its list does not show. */
 const WHOLE = sql.raw(`('complete', 'accepted')`);

@@ -108,6 +108,24 @@ export function describeUnread(open: OpenEngine): void {
         })(),
     );
 
+    story(
+      'about an id that was unknown before is not settled by a whole list before it was looked for itself',
+      async (scene) => {
+        const unknown = { reason: 'unknown_record', kind: 'vendor', recordId: 'v' } as const;
+        const ask = () => scene.store.openProblem(unknown, '404', scene.now());
+        await scene.store.makeDue('vendor', ['v'], scene.now());
+        await ask();
+        await scene.accept(scene.event({ kind: 'vendor', recordId: 'v' }));
+        await scene.work();
+        scene.pass(SETTLE_MS);
+        await fullSyncOnce(scene, 'vendor');
+        expect(await scene.openProblems()).toEqual(['unknown_record vendor v']);
+        await ask();
+        await fullSyncOnce(scene, 'vendor');
+        expect(await scene.openProblems()).toEqual([]);
+      },
+    );
+
     it.each(['vendor', 'risk_assessment'] as const)(
       'and is dismissed leaves the problem of an id that is looked for as well: %s',
       (kind) =>
