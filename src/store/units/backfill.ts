@@ -133,7 +133,9 @@ export function createBackfillVerbs(database: Database) {
       return database.transact(
         async (unit, [loaded, said, unreadable]) => {
           const record = loaded.get(id)!;
-          await resolveRecords(unit, kind, unreadable, nowIso, ['unreadable_answer']);
+          // While its witness was read, this very record may have been answered with what nobody understands.
+          if (unreadable.some(({ number }) => number > read.number)) return 'first';
+          await resolveRecords(unit, kind, unreadable.length > 0 ? [id] : [], nowIso, ['unreadable_answer']);
           if (record.stored === null) return 'known';
           const { dirty, returned } = record.state;
           const isAsked = !returned && dirty > 0 && (await isAskedAbout(unit, kind, id, dirty));
@@ -147,7 +149,9 @@ export function createBackfillVerbs(database: Database) {
           Promise.all([
             loadRecords(first, kind, [id]),
             saidOf(first, kind, [id], nowIso),
-            idsOf(first, sql`${unreadableOf(kind)} AND record_id = ${id}`),
+            first.query<{ number: number }>(
+              sql`SELECT number FROM problems WHERE ${isUnreadable(kind)} AND record_id = ${id}`,
+            ),
           ]),
         'later',
       );
@@ -158,7 +162,7 @@ export function createBackfillVerbs(database: Database) {
       (kind: Kind, limit: number): Promise<string[]> =>
         idsOf(
           statements,
-          sql`${unreadableOf(kind)} AND record_id IS NOT NULL ORDER BY number LIMIT ${limit}`,
+          sql`SELECT record_id AS id FROM problems WHERE ${isUnreadable(kind)} AND record_id IS NOT NULL ORDER BY number LIMIT ${limit}`,
         ),
     ),
 
@@ -228,8 +232,8 @@ export function createBackfillVerbs(database: Database) {
   };
 }
 
-const unreadableOf = (kind: Kind) =>
-  sql`SELECT record_id AS id FROM problems WHERE reason = 'unreadable_answer' AND kind = ${kind} AND resolved_at IS NULL`;
+const isUnreadable = (kind: Kind) =>
+  sql`reason = 'unreadable_answer' AND kind = ${kind} AND resolved_at IS NULL`;
 
 const idsIn = (objects: readonly ReadObject[]) => objects.map(({ id }) => id);
 

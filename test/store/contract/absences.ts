@@ -57,6 +57,20 @@ export function describeAbsences(open: OpenEngine): void {
       expect(await scene.conclude('vendor')).toEqual({ deleted: [], pending: [] });
     });
 
+    story('is not proven gone by an answer from before one that nobody understands', async (scene) => {
+      await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('first');
+      scene.pass(SETTLE_MS);
+      const read = scene.endRead(await scene.beginRead());
+      const answer = { reason: 'unreadable_answer', kind: 'vendor', recordId: 'ven_1' } as const;
+      await scene.store.openProblem(answer, 'a web page', scene.now());
+      const how = { timing: TIMING, absentFromList: false, witnessedAt: read.beganAt, witnessedAfter: true };
+      expect(await scene.store.recordMissing('vendor', 'ven_1', read, how)).toBe('first');
+      expect(await scene.openProblems()).toEqual(['unreadable_answer vendor ven_1']);
+      expect(await scene.missing('vendor', 'ven_1')).toBe('proven');
+      expect(await scene.openProblems()).toEqual([]);
+    });
+
     story('is asked for again after SETTLE before anything is concluded', async (scene) => {
       await showAll(scene, 'vendor', ['ven_1', 'ven_2']);
       expect(await scene.missing('vendor', 'ven_1')).toBe('first');
