@@ -232,8 +232,13 @@ export function createNotes(db: Connection, database: MirrorDatabase) {
       // The note must not come to the disk before what it says.
       flushLog(db);
       const partial = `${path}${NOTE_SUFFIX}.partial`;
-      writeFileSync(partial, `${JSON.stringify(note)}\n`, { mode: 0o600, flush: true });
-      renameSync(partial, path + NOTE_SUFFIX);
+      try {
+        writeFileSync(partial, `${JSON.stringify(note)}\n`, { mode: 0o600, flush: true });
+        renameSync(partial, path + NOTE_SUFFIX);
+      } catch (error) {
+        const what = `${partial} cannot be written to the disk: ${describeError(error)}`;
+        throw new StoreUnavailable(what, { remedy: 'check the disk', cause: error });
+      }
     },
   };
 }
