@@ -107,15 +107,18 @@ export const isKept = (state: Pick<RecordState, 'dirty'>, keptNumber: number | n
 
 /**
  * What becomes of a record that list scans do not show, if the API may not show it yet: nothing was shown of it before its newest event
- * either. Null: its absence counts.
+ * either, or the last scan began before the read delay of that event was over. Null: its absence counts.
  */
 export function decideUnlisted(
   record: Mirrored,
   scan: Pick<ReadMoment, 'beganAt'>,
   timing: DirtyTiming,
 ): RecordState | null {
+  const { state } = record;
+  // So old may answers of a cache be.
+  if (state.dirtyAt !== null && scan.beganAt < state.dirtyAt + timing.settleMs) return state;
   const early = absentEarly(record, scan, timing);
-  return early === null ? null : { ...record.state, ...early };
+  return early === null ? null : { ...state, ...early };
 }
 
 /** What an event has announced gone may well be gone. */

@@ -271,6 +271,9 @@ describe('that a record is not there', () => {
     const later = { ...read, beganAt: 110 + 18 * SETTLE };
     const waited = { ...held, state: { ...held.state, earlyAt: 110 } };
     expect(decideUnlisted(waited, later, TIMING)).toBeNull();
+    // Whatever the event says, a scan that is no read of it proves nothing.
+    const tooOld = { beganAt: held.state.dirtyAt! + SETTLE - 1 };
+    expect(decideUnlisted(held, tooOld, TIMING)).toBe(held.state);
     expect(decideMissing(later, waited, WITNESSED, TIMING).state.dueAt).not.toBe(170);
   });
 });

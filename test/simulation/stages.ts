@@ -283,7 +283,8 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
         trace(`find ${about.kind} ${about.recordId}: ${says}`);
         return pointer !== null;
       } catch (error) {
-        onError(error);
+        // Another person's question came in between: this one asks again.
+        if (!(error instanceof MirrorError && error.code === 'no_worker')) onError(error);
         return false;
       }
     },
