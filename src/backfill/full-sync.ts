@@ -58,7 +58,7 @@ interface Running {
   unlisted: string[];
   /** Records whose own addresses gave no usable answer. */
   unread: Set<string>;
-  /** Some of these failed for a reason that is not their own. */
+  /** Another full sync may end without these: some failed for a reason that is not their own, or have just been announced. */
   mayPass: boolean;
 }
 
@@ -323,11 +323,16 @@ export function createFullSyncer(
     const { run, absentFromList } = reading;
     const result = await refetch(reading, id);
     if (result.outcome === 'applied') {
-      const { outcome, witness, announced } = result.applied;
+      const { outcome, witness, announced, verified } = result.applied;
       if (outcome === 'inserted' || outcome === 'unchanged') run.shown[outcome] += 1;
       else if (outcome === 'updated' || outcome === 'revived') run.shown.updated += 1;
       run.differences.read([result.applied]);
-      if (absentFromList && witness && !announced) run.unlisted.push(id);
+      // What stays unverified is looked at again.
+      if (absentFromList && (verified || !announced)) {
+        run.unlisted.push(id);
+        // The list may be behind an event, and shows it the next time.
+        run.mayPass ||= announced || !witness;
+      }
       return 'shown';
     }
     if (result.outcome === 'missing') {

@@ -7,7 +7,7 @@ import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { momentOf } from '../../src/platform/clock.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { Applied } from '../../src/store/store.ts';
+import type { Applied, Now } from '../../src/store/store.ts';
 
 const WALL = 1_800_000_000_000;
 const SETTLE_MS = 1_000;
@@ -43,6 +43,29 @@ async function mirror() {
   return { store, clock, syncerOver };
 }
 
+const pageOf = (ids: readonly string[], moment: Now, number: number) => ({
+  answer: {
+    objects: ids.map((id) => ({ id })),
+    meta: {},
+    unusable: new Map(),
+    next: null,
+    began: moment,
+    ended: moment,
+  },
+  read: { number, beganAt: moment.steady, endedAt: moment.steady, endedWall: moment.wall },
+});
+
+const READ: Applied = {
+  id: 'r1',
+  outcome: 'unchanged',
+  differences: [],
+  verified: true,
+  lagMs: null,
+  witness: true,
+  announced: false,
+  lacks: false,
+};
+
 /** Full syncs of the policies of a service that gives no total. Each time its list is read it shows the next of
  * `lists`. */
 async function policiesOf() {
@@ -56,23 +79,7 @@ async function policiesOf() {
       readAt.push(clock.steady());
     }
     if (at > 1 && shown === ENDLESS) throw new UpstreamError('server', 'it answered 500');
-    const moment = momentOf(clock);
-    return {
-      answer: {
-        objects: at === 1 ? shown.map((id) => ({ id })) : [],
-        meta: {},
-        unusable: new Map(),
-        next: null,
-        began: moment,
-        ended: moment,
-      },
-      read: {
-        number: await store.currentNumber(),
-        beganAt: moment.steady,
-        endedAt: moment.steady,
-        endedWall: moment.wall,
-      },
-    };
+    return pageOf(at === 1 ? shown : [], momentOf(clock), await store.currentNumber());
   };
   const syncer = syncerOver({ page }, async () => expect.fail('only their list shows policies'));
   const fullSync = async () => {
@@ -128,20 +135,10 @@ it('a policy that is gone is deleted by list scans that agree, after others, eac
 async function assessmentsOf(answers: (Awaited<ReturnType<Refetch>> | Error)[]) {
   const { store, clock, syncerOver } = await mirror();
   await store.makeDue('risk_assessment', ['r1', 'r2', 'r3'], momentOf(clock));
-  const applied: Applied = {
-    id: 'r1',
-    outcome: 'unchanged',
-    differences: [],
-    verified: true,
-    lagMs: null,
-    witness: true,
-    announced: false,
-    lacks: false,
-  };
   const syncer = syncerOver({ probe: async () => undefined }, async ({ id }) => {
     const answer = id === 'r2' ? answers.shift() : undefined;
     if (answer instanceof Error) throw answer;
-    return answer ?? { outcome: 'applied', applied };
+    return answer ?? { outcome: 'applied', applied: READ };
   });
   return await syncer.fullSync('risk_assessment', 'test', false);
 }
@@ -168,4 +165,20 @@ it.each([
 
 it('a full sync ends with the failure of the database, though other reads go on', async () => {
   await expect(assessmentsOf([new StoreUnavailable('the disk is full')])).rejects.toThrow('the disk is full');
+});
+
+it.each([
+  ['that a read has verified before', {}, 'v1'],
+  ['that its read has just brought back', { outcome: 'revived', witness: false, announced: true }, undefined],
+] as const)('a vendor that the list hides, %s, keeps a full sync incomplete', async (_, applied, stays) => {
+  const { store, clock, syncerOver } = await mirror();
+  await store.makeDue('vendor', ['v1'], momentOf(clock));
+  const page: Upstream['page'] = async () => pageOf([], momentOf(clock), await store.currentNumber());
+  const syncer = syncerOver({ page }, async () => ({ outcome: 'applied', applied: { ...READ, ...applied } }));
+  const { outcome, error, stays: accepted } = await syncer.fullSync('vendor', 'test', true);
+  expect({ outcome, error, accepted }).toEqual({
+    outcome: 'incomplete',
+    error: 'the list leaves out records that their own addresses still show: v1',
+    accepted: stays,
+  });
 });

@@ -191,6 +191,24 @@ it('a vendor that the list hides, and its own address shows, is a problem that a
   expect(aliveOf('vendors')).toContain('ven-3');
 });
 
+it('a vendor that an event has reported as removed, that its own address shows and the list hides, is not in sync before a person accepts it', async () => {
+  await startInSync();
+  stage.upstream.unlisted.add('ven-3');
+  // A third state, which counts at once: the list is the only one that agrees with the event.
+  stage.upstream.records.put('vendors', {
+    ...stage.upstream.records.find('vendors', 'ven-3')!,
+    archived: true,
+  });
+  expect(await stage.tell('vendor.removed', 'vendors', { id: 'ven-3' })).toBe(202);
+  const hidden = await stage.leapUntil('what the list hides', async () => {
+    expect(stage.verdicts()['vendor']).not.toBe('in_sync');
+    return (await openProblems()).find(({ error }) => error?.includes('still show: ven-3')) ?? null;
+  });
+  await stage.post(`/api/problems/${hidden.id}/resolve`, { digest: hidden.digest });
+  await inSync('vendor');
+  expect(aliveOf('vendors')).toContain('ven-3');
+});
+
 it('a policy that the list shows much later than its event is not deleted, and its kind not in sync before', async () => {
   await startInSync();
   const policy = { id: 'pol-new', name: 'New', version: '1.0', status: 'draft' };

@@ -32,7 +32,7 @@ import type {
 } from '../values.ts';
 import { makeKnown } from './due.ts';
 import { dropPending, saidOf } from './pending-deletions.ts';
-import { isAskedAbout, resolveRecords } from './problems.ts';
+import { isAskedAbout, openProblem, resolveRecords } from './problems.ts';
 import { reading } from './reading.ts';
 import {
   type Change,
@@ -104,6 +104,17 @@ export function createBackfillVerbs(database: Database) {
           if (read.isOfList !== true && context.isTooOld !== true)
             await resolveRecords(unit, kind, idsIn(objects), nowIso, ['unreadable_answer']);
           await dropPending(unit, kind, verified, nowIso);
+          const isOfAddress = kind === 'vendor' && read.isOfList !== true && context.syncRunId === null;
+          const back = applied.find(
+            ({ id, outcome }) => outcome === 'revived' && before.get(id)!.deleteEvent !== null,
+          );
+          if (isOfAddress && back !== undefined) {
+            // Its list may agree with the event, and nothing else would ask it.
+            const text = `an event has reported the removal of ${back.id}, and its own address still shows it: the list decides`;
+            const problem = { reason: 'incomplete_list', kind, recordId: null } as const;
+            const now = { wall: read.endedWall, steady: read.endedAt };
+            await openProblem(unit, problem, text, now, context.timing);
+          }
           const named = objects.flatMap((object) => assessmentsIn(object, kind, context.pointers));
           await makeKnown(unit, 'risk_assessment', named, { wall: read.endedWall, steady: read.endedAt });
           const { syncRunId, progress } = context;
