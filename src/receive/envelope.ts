@@ -152,7 +152,12 @@ function faultOf(object: JsonObject): NoEvent | null {
   if (created === undefined) return 'missing_created';
   if (typeof created !== 'string' || parseInstant(created) === null) return 'invalid_created';
   if (data === undefined) return 'missing_data';
-  return isObject(data) ? null : 'invalid_data';
+  if (!isObject(data)) return 'invalid_data';
+  // It would be taken, and these lost. What its data names is about its own record.
+  const hasOthers = Object.entries(object).some(
+    ([name, inner]) => name !== 'data' && batchOf(inner) !== null,
+  );
+  return hasOthers ? 'mixed_batch' : null;
 }
 
 function rootOf(bytes: Buffer, text: string): { value: unknown } | NotJson {

@@ -85,6 +85,13 @@ describe('a batch', () => {
     ['one event after the other', `${text(V)}${text(R)}`, 'not_json', null],
     ['one event a message', `data: ${text(V)}\n\ndata: ${text(R)}\n\n`, 'not_json', null],
     ['an object with two arrays of events', text({ policies: [P], risks: [R] }), 'mixed_batch', null],
+    [
+      'an event with others in an array beside its data',
+      text({ ...P, included: [V, R] }),
+      'mixed_batch',
+      null,
+    ],
+    ['the same within a batch', text([{ ...P, included: [V, R] }]), 'not_events', null],
     ['an object with an event beside its array', text({ events: [P], last: R }), 'mixed_batch', null],
     [
       'an event of no kind that wraps what is none',
