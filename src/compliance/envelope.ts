@@ -150,12 +150,16 @@ export function objectIn(body: unknown, wrappers: readonly string[], idOf: IdOf)
 }
 
 /** Fields that hold an error, as `plainName` writes them. */
-const ERROR_NAMES = ['error', 'errors', 'errormessage', 'errormessages', 'fault', 'exception'];
+const ERROR_NAMES = /^(odata)?(err(or)?s?|exception|fault)(code|no|msg|messages?|string|description)?$/;
 /** It marks an answer without an id as an error. */
-const saysError = (field: string): boolean => ['message', ...ERROR_NAMES].includes(plainName(field));
+const saysError = (field: string): boolean =>
+  plainName(field) === 'message' || ERROR_NAMES.test(plainName(field));
+/** Fields that say of the rest that it is not what was asked for. */
+export const OUTCOMES = /^(is)?(ok|success|successful|succeeded)$/;
 /** What stands beside an error. */
 const BESIDE_ERROR =
-  /^(message|messages|code|status|statuscode|type|title|detail|details|instance|path|timestamp|object|\w*id)$/;
+  /^(messages?|msg|type|title|details?|description|instance|path|timestamp|object|schemas|file|line|(stack)?trace|\w*id)$/;
+const ERROR_CODE = /^(http|api|response)?(status|code)(code)?$/;
 
 /** Not so: `{}`, `[]`, null, an empty text, `false` and 0. */
 export function hasContent(value: unknown): boolean {
@@ -171,12 +175,13 @@ export function isErrorObject(object: JsonObject): boolean {
   for (const [field, value] of Object.entries(object)) {
     if (value === null) continue;
     const name = plainName(field);
-    const isOfError = ERROR_NAMES.includes(name);
-    if (!isOfError && !BESIDE_ERROR.test(name)) return false;
-    const isCode = name === 'code' || name === 'status' || name === 'statuscode';
-    isError ||= isOfError ? hasContent(value) : isCode && isErrorStatus(value);
+    const isOfError = ERROR_NAMES.test(name);
+    const isDenied = OUTCOMES.test(name) && /^(false|0)$/i.test(String(value));
+    const isCode = ERROR_CODE.test(name);
+    if (!isOfError && !isDenied && !isCode && !BESIDE_ERROR.test(name)) return false;
+    isError ||= isDenied || (isOfError ? hasContent(value) : isCode && isErrorStatus(value));
     hasCode ||= isCode && hasContent(value);
-    hasMessage ||= name === 'message' && hasContent(value);
+    hasMessage ||= /^(message|msg)$/.test(name) && hasContent(value);
   }
   return isError || (hasCode && hasMessage);
 }

@@ -1,4 +1,4 @@
-import { hasContent, isErrorObject, isErrorStatus, MalformedAnswer } from './envelope.ts';
+import { hasContent, isErrorObject, isErrorStatus, MalformedAnswer, OUTCOMES } from './envelope.ts';
 import {
   messageIn,
   messageOf,
@@ -183,8 +183,6 @@ interface Report {
 
 /** Objects beside `data` that tell of the answer itself. Others count, filter or link what failed elsewhere. Names as `plainName` writes them. */
 const ABOUT_ANSWER = /^(meta|metadata|status|result|response|outcome|shards)$/;
-/** Fields that say of the rest that it is not what was asked for. */
-const OUTCOMES = /^(is)?(ok|success|successful|succeeded)$/;
 const STATUSES = /^(http|api|response|return|result)?(status|state|result|outcome|ack|code)(code)?$/;
 /** Under any name of its own: `userErrors`, `errcode`, `faultstring`, `errorCount`. Several exceptions are those to a policy. */
 const ERRORS =

@@ -140,6 +140,19 @@ it.each<[string, object, 'failed' | null]>([
   ['a fault of a gateway', { id: 'a', fault: { faultstring: 'quota' }, region: 'eu' }, 'failed'],
   ['no name, and an error', { id: 'a', error: 'no' }, 'failed'],
   ['a code and a message', { id: 'a', code: 'NOT_FOUND', message: 'no such thing' }, 'failed'],
+  ['ok false', { id: 'a', ok: false, error: 'ratelimited' }, 'failed'],
+  ['success false as a text, and a message', { id: 'a', success: 'false', message: 'no' }, 'failed'],
+  ['success false of its own', { id: 'a', owner: 'x', success: false }, null],
+  ['a code and a message of an error', { id: 'a', error_code: 'E1', error_message: 'no' }, 'failed'],
+  ['the error of OData', { id: 'a', 'odata.error': { code: 'x', message: { value: 'no' } } }, 'failed'],
+  ['the error of SCIM', { id: 'a', schemas: ['urn:x:Error'], status: '404', detail: 'no' }, 'failed'],
+  ['where an exception was thrown', { id: 'a', message: 'no', exception: 'X', file: 'a', line: 3 }, 'failed'],
+  [
+    'a status of failure and a trace',
+    { id: 'a', status: 500, message: 'no', trace: 'at X', path: '/' },
+    'failed',
+  ],
+  ['a description and a status', { id: 'a', title: 'A', description: 'of it', status: 'failed' }, null],
   ['what a problem document has', { id: 'a', type: 'about:blank', title: 'No', status: 500 }, 'failed'],
 ])('a record that is not wrapped, with %s, is a record or a failure', (_what, body, kind) => {
   const isRecord = (one: object) => isObject(one) && 'id' in one;
