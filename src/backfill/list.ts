@@ -132,6 +132,8 @@ export function createListScanner(
     /** Why the last page with rows says itself that it cannot be the last one. */
     let goesOn: string | null = null;
     let offset = 0;
+    /** With rows; and how many there are, by the last page that says so. */
+    let [pagesWithRows, pages] = [0, 0];
     /** Rows of the longest page. */
     let longest = 0;
     // Pages are asked for ahead. Their retries end with the scan.
@@ -162,6 +164,7 @@ export function createListScanner(
         offset += answer.objects.length;
         longest = Math.max(longest, answer.objects.length);
         noteAnswer(scan, answer, read);
+        pages = answer.pages ?? pages;
         const hasRows = answer.objects.length > 0;
         // The next page is asked for before this one is looked at and saved, so that neither the service nor the database waits. The second
         // one may be the whole list once more.
@@ -186,6 +189,7 @@ export function createListScanner(
         }
         if (hasRows) {
           wasEmpty = false;
+          pagesWithRows += 1;
           // Of a full page nobody knows whether it is the last one, the service included.
           const isShort = answer.isShort === true && (page === 0 || answer.objects.length < longest);
           goesOn =
@@ -200,6 +204,9 @@ export function createListScanner(
           if (saysMore)
             throw unended(`page ${number} is empty, and its field “${says}” says that the list goes on`);
           if (goesOn !== null) throw unended(`${goesOn} that the list goes on, and page ${number} is empty`);
+          // An empty list may have one page.
+          if (pages > Math.max(1, pagesWithRows) && sizeOf(list) !== list.total)
+            throw unended(`page ${number} is empty, and the list says that it has ${pages} pages`);
           scan.isRefused = answer.isRefusal === true;
           return await checkFirstPage(scan, first);
         }

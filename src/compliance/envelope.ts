@@ -54,6 +54,8 @@ export interface List {
   next: string | null;
   /** It is no link, but says so by `true` (or that this is not the last one, by `false`). */
   saysMore?: true;
+  /** How many pages there are, as the service says. */
+  pages?: number;
   /** Behind the last page the service refuses the request. So the list may end here, or what is shown of it. */
   isRefusal?: true;
 }
@@ -85,7 +87,7 @@ export function listIn(
   if (first !== undefined && unusable.size === rows.length)
     throw new MalformedAnswer(`the first row of the list ${first}`);
   const own = isObject(body) ? body : {};
-  return { objects, unusable, meta: metaOf(own, headers), ...nextIn(own, headers) };
+  return { objects, unusable, meta: metaOf(own, headers), ...nextIn(own, headers), ...pagesIn(own) };
 }
 
 function wrongWithRow(row: unknown): string | null {
@@ -113,6 +115,19 @@ function nextIn(body: JsonObject, headers: Headers): Pick<List, 'next' | 'saysMo
   }
   const isLinked = /;\s*rel="?next"?\s*(?:[;,]|$)/i.test(headers.get('link') ?? '');
   return { next: isLinked ? 'Link' : null };
+}
+
+/** Names of the number of a list's pages, which is also that of its last one. */
+const PAGES = /^(total|last|num(berof)?)?pages?(count|total)?$/;
+
+function pagesIn(body: JsonObject): Pick<List, 'pages'> {
+  const said = placesIn(body).flatMap(([, fields]) =>
+    Object.keys(fields).flatMap((name) =>
+      name === 'page' || !PAGES.test(plainName(name)) ? [] : countIn(fields[name]),
+    ),
+  );
+  const pages = said.find((count) => count !== null);
+  return pages === undefined ? {} : { pages: pages as number };
 }
 
 /** Some services write it as text. Null: neither true nor false. */

@@ -15,6 +15,7 @@ interface Shown {
   rows?: readonly JsonObject[];
   next?: string;
   saysMore?: true;
+  pages?: number;
   isShort?: true;
   isRefusal?: true;
 }
@@ -159,6 +160,20 @@ it('an empty page that says that there is more never ends a list, whatever its t
       '“meta.hasMore” says that the list goes on',
     );
   }
+});
+
+it('an empty page before the last one that the list has by its own count is not its end, unless its total fits', async () => {
+  const page = (ids: string[], pages: number, total: number | null = null) => ({ ids, pages, total });
+  await expect(read([page(ALL, 4), page([], 4)])).rejects.toThrow(
+    'page 2 is empty, and the list says that it has 4 pages',
+  );
+  await expect(read([page(ALL, 2, 4), page([], 2, 4)])).rejects.toThrow('2 pages');
+  expect(await read([page(ALL, 4, 3), page([], 4, 3)])).toEqual([3]);
+  expect(await read([page(ALL, 1), page([], 1)])).toEqual([3]);
+  // It has lost one while it was read, or its count begins at 0.
+  expect(await read([page(ALL, 2), page([], 1)])).toEqual([3]);
+  expect(await read([page(ALL, 0), page([], 0)])).toEqual([3]);
+  expect(await read([page([], 1)])).toEqual([]);
 });
 
 it('a page that is not full and says that there is more is not the last one, though an empty one follows', async () => {

@@ -77,6 +77,15 @@ describe('a list', () => {
     expect(read({ link: '</p?c=a>; rel="prev"' }).next).toBe(null);
   });
 
+  test.each<[number | undefined, object]>([
+    [3, { meta: { current_page: 1, last_page: 3 } }],
+    [4, { page: { number: 0, totalPages: '4' } }],
+    [5, { meta: { pagination: { page: 2, pages: 5 } } }],
+    [undefined, { meta: { page: 2, perPage: 5, lastPage: true }, pages: [1, 2] }],
+  ])('has %s pages by %j beside it', (pages, beside) => {
+    expect(listIn({ data: rows, ...beside }, WRAPPERS.policy, idOf('policy')).pages).toBe(pages);
+  });
+
   test('says that it goes on by `true`, and not by a link', () => {
     const saysMore = (meta: object) =>
       listIn({ data: rows, meta }, WRAPPERS.policy, idOf('policy')).saysMore ?? false;
