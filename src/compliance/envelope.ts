@@ -173,7 +173,7 @@ const saysError = (field: string): boolean =>
 export const OUTCOMES = /^(is)?(ok|success|successful|succeeded)$/;
 /** What stands beside an error. */
 const BESIDE_ERROR =
-  /^(messages?|msg|type|title|details?|description|instance|path|timestamp|object|schemas|file|line|(stack)?trace|\w*id)$/;
+  /^(messages?|msg|type|title|details?|description|instance|path|timestamp|object|schemas|fields?|file|line|(stack)?trace|\w*id)$/;
 const ERROR_CODE = /^(http|api|response)?(status|code)(code)?$/;
 
 /** Not so: `{}`, `[]`, null, an empty text, `false` and 0. */

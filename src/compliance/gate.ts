@@ -209,6 +209,11 @@ const PART_WORDS = new RegExp(`^(?:${SHORT})`);
  * well. Of a record that is not wrapped, fields are its own, unless they are all those of an error.
  */
 export function reportIn(body: unknown, isRecord: Expectation<unknown>['isRecord']): Report | null {
+  if (Array.isArray(body)) {
+    // As Salesforce has it.
+    const isFailure = body.length > 0 && body.every((one) => isObject(one) && isErrorObject(one));
+    return isFailure ? { kind: 'failed', field: 'all of it', fields: body[0] } : null;
+  }
   if (!isObject(body)) return null;
   const isWrapped = Object.hasOwn(body, 'data');
   if (!isWrapped && isRecord?.(body)) {

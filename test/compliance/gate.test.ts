@@ -159,6 +159,13 @@ it.each<[string, object, 'failed' | null]>([
   expect(reportIn(body, isRecord)?.kind ?? null).toBe(kind);
 });
 
+it('an array of nothing but errors is a failure', () => {
+  const error = { errorCode: 'INVALID_URL', message: 'no', fields: ['url'] };
+  expect(kindOf(judged(200, [error, error]))).toBe('failed');
+  for (const rows of [[], [{ id: 'a', name: 'A' }], [error, { id: 'a', name: 'A' }]])
+    expect(kindOf(judged(200, rows))).toBe('ok');
+});
+
 it('a failure that names a time to wait is obeyed in a 200 too', () => {
   const answer = { ok: false, error: 'maintenance' };
   expect(judged(200, answer, { 'retry-after': '30' })).toMatchObject({
