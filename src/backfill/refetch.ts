@@ -158,7 +158,7 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
    */
   async function readOwn(
     request: RefetchRequest,
-  ): Promise<{ object: JsonObject | null; read: ReadMoment; agedMs?: number }> {
+  ): Promise<{ object: JsonObject | null; read: ReadMoment; agedMs?: number; isUnusable?: true }> {
     const { kind, id, lane, tries, absentFromList } = request;
     const isAskable = isAddressable(id);
     const needsNumber = !isAskable || absentFromList || kind === 'risk_assessment';
@@ -180,7 +180,7 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       const why = `${sign}, and its own address has no usable answer: ${unreadableText(error)}`;
       const isShown = (await store.shownIds(kind, [id])).length > 0;
       if (!isShown || (await askToDelete(request, why)) === 'pending') throw error;
-      return { object: null, read: readMoment(clock, number, began, now()) };
+      return { object: null, read: readMoment(clock, number, began, now()), isUnusable: true };
     }
   }
 
@@ -208,9 +208,9 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       if (!isGone) return await skipUnaddressable(request);
     }
     try {
-      const { object, read, agedMs = 0 } = await readOwn(request);
+      const { object, read, agedMs = 0, isUnusable = false } = await readOwn(request);
       if (object === null) {
-        const missing = await judgeMissing(request, read);
+        const missing = await judgeMissing(request, read, isUnusable);
         const isFirst = missing.outcome === 'missing' && missing.missing === 'first';
         if (isFirst && agedMs > 0) await waitForAge(request, agedMs);
         return missing;
@@ -259,12 +259,17 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
   }
 
   /** The API shows no such record. */
-  async function judgeMissing(request: RefetchRequest, read: ReadMoment): Promise<RefetchOutcome> {
+  async function judgeMissing(
+    request: RefetchRequest,
+    read: ReadMoment,
+    isUnusable: boolean,
+  ): Promise<RefetchOutcome> {
     const { kind, id, since } = request;
     const how = {
       timing,
       absentFromList: request.absentFromList,
       witnessedAfter: false,
+      isUnusable,
       patience: Number.POSITIVE_INFINITY,
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
       // A witness read since this refetch began is recent enough, however long the budget made the refetch wait.

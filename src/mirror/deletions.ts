@@ -18,6 +18,8 @@ export interface MissingContext {
   /** Another witness was read right after the 404. */
   witnessedAfter: boolean;
   absentFromList: boolean;
+  /** It was no 404: an answer that nobody can use counts as one. */
+  isUnusable?: boolean;
   /** After so many failed reads a deletion that an event announced or an operator approved needs no witnesses. Absent: it never does. */
   patience?: number;
 }

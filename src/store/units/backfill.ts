@@ -145,7 +145,8 @@ export function createBackfillVerbs(database: Database) {
         async (unit, [loaded, said, unreadable]) => {
           const record = loaded.get(id)!;
           // While its witness was read, this very record may have been answered with what nobody understands.
-          if (unreadable.some(({ number }) => number > read.number)) return 'first';
+          if (context.isUnusable !== true && unreadable.some(({ number }) => number > read.number))
+            return 'first';
           await resolveRecords(unit, kind, unreadable.length > 0 ? [id] : [], nowIso, ['unreadable_answer']);
           if (record.stored === null) return 'known';
           const { dirty, returned } = record.state;
