@@ -4,7 +4,7 @@ import { UnaddressableError, UpstreamError, unreadableText } from '../compliance
 import type { FetchedKind, Kind } from '../compliance/kinds.ts';
 import { isAddressable, type JsonObject, payloadIn, pointersSettingOf } from '../compliance/pointers.ts';
 import { backoffMs, momentOf } from '../platform/clock.ts';
-import { describeError } from '../platform/errors.ts';
+import { describeError, listed } from '../platform/errors.ts';
 import type { Applied, MissingOutcome, ReadMoment, ReadObject } from '../store/store.ts';
 import {
   agedText,
@@ -175,13 +175,19 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       return { object: answer.outcome === 'found' ? answer.object : null, read, agedMs };
     } catch (error) {
       if (!upstream.isOwnFault(error)) throw error;
-      const sign = absentFromList ? UNLISTED : await signOfMerge(request);
-      if (sign === null) throw error;
-      const why = `${sign}, and its own address has no usable answer: ${unreadableText(error)}`;
-      const isShown = (await store.shownIds(kind, [id])).length > 0;
-      if (!isShown || (await askToDelete(request, why)) === 'pending') throw error;
+      await countAsMissing(request, error);
       return { object: null, read: readMoment(clock, number, began, now()), isUnusable: true };
     }
+  }
+
+  /** Throws the error unless it counts as a 404. */
+  async function countAsMissing(request: RefetchRequest, error: UpstreamError): Promise<void> {
+    const { kind, id } = request;
+    const sign = request.absentFromList ? UNLISTED : await signOfMerge(request);
+    if (sign === null) throw error;
+    const why = `${sign}, and its own address has no usable answer: ${unreadableText(error)}`;
+    const isShown = (await store.shownIds(kind, [id])).length > 0;
+    if (!isShown || (await askToDelete(request, why)) === 'pending') throw error;
   }
 
   async function signOfMerge(request: RefetchRequest): Promise<string | null> {
@@ -218,6 +224,12 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       const isTooOld = agedMs > timing.settleMs;
       const objects = [{ id, json: JSON.stringify(object) }];
       const applied = (await apply(kind, objects, read, request.syncRunId, isTooOld))[0]!;
+      if (applied.outcome === 'unlike') {
+        const only = listed(Object.keys(object));
+        const what = `the answer for the ${kind} ${JSON.stringify(id)} has none of the fields that it had, only ${only}`;
+        await countAsMissing(request, new UpstreamError('malformed', what));
+        return await judgeMissing(request, read, true);
+      }
       if (applied.witness) upstream.noteWitness(kind, read);
       if (isTooOld && !applied.verified)
         await store.openProblem(unreadable(request), agedText(agedMs), now());

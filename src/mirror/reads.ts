@@ -1,6 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Kind } from '../compliance/kinds.ts';
-import { DEFAULT_ID_POINTERS, type IdPointers, type JsonObject } from '../compliance/pointers.ts';
+import {
+  DEFAULT_ID_POINTERS,
+  type IdPointers,
+  idFieldsOf,
+  type JsonObject,
+  plainName,
+} from '../compliance/pointers.ts';
 import type { ApplyOutcome, DirtyTiming, ReadMoment } from '../store/values.ts';
 import {
   assign,
@@ -55,6 +61,9 @@ export function decideApply(
   pointers: IdPointers = DEFAULT_ID_POINTERS,
 ): ApplyDecision {
   const { state, row } = record;
+  const known = kind === 'policy' || read.isOfList === true ? null : lastRead(kind, record, pointers);
+  if (known !== null && isUnlike(known.data, answer, pointers))
+    return { outcome: 'unlike', state, row: null, change: null, confirmed: false, lacks: false };
   const { data, lacks } = dataShown(kind, answer, read, record);
   const contentIn = (document: JsonObject) => contentOf(kind, document, null, pointers);
   /** Null: they are equal but for fields that are no difference. */
@@ -152,6 +161,28 @@ export function decideApply(
     confirmed: !lacks,
     lacks,
   };
+}
+
+/** Fields that say which record it is, and no more. */
+const NAMES = /id$|^(type|object|kind|href|self|url|links?)$/;
+
+/**
+ * No field of the record has any content any more: an error, or what is left of one that is gone. More fields than the record had are the
+ * record, of which a list has shown a part under other names.
+ */
+function isUnlike(known: JsonObject, answer: JsonObject, pointers: IdPointers): boolean {
+  const ids = idFieldsOf(pointers);
+  const isSet = (value: unknown) => value !== undefined && value !== null && value !== '';
+  const fieldsOf = (object: JsonObject) =>
+    Object.keys(object).filter(
+      (field) => !ids.has(field) && !NAMES.test(plainName(field)) && isSet(object[field]),
+    );
+  const fields = fieldsOf(known);
+  return (
+    !fields.some((field) => isSet(answer[field])) &&
+    fieldsOf(answer).length <= fields.length &&
+    fields.length > 0
+  );
 }
 
 /** When the last read ended. A page may be saved after reads that began later. */

@@ -156,7 +156,9 @@ export type ApplyOutcome =
   /** The row has a newer write: read again. */
   | 'refused'
   /** It differs from the row, and the last read is too recent to tell which of the two is stale: read again. */
-  | 'deferred';
+  | 'deferred'
+  /** It has nothing that the record had: nobody can use the answer. */
+  | 'unlike';
 
 export interface Applied {
   id: string;

@@ -138,6 +138,9 @@ it.each<[string, (id: string) => object]>([
   ['what could not be read', (id) => ({ data: { id, name: null }, errors: [{ path: ['name'] }] })],
   ['an error within data', (id) => ({ data: { id, error: { code: 'INTERNAL' } } })],
   ['a code and a message', (id) => ({ id, code: 'NOT_FOUND', message: 'no such vendor' })],
+  ['its id and nothing else', (id) => ({ data: { id, object: 'vendor' } })],
+  ['nothing in its fields', (id) => ({ data: { id, name: null, status: '' } })],
+  ['what is no field of it', (id) => ({ __type: 'ThrottlingException', message: 'slow down', id })],
 ])(
   'a record that is answered with %s stays as it was, unverified, and a problem says so',
   async (_what, body) => {
@@ -161,6 +164,8 @@ it.each<[string, object]>([
     { id: 'ven-3', name: 'Vendor 3', status: 'archived', deletedAt: '2026-11-20T12:00:00Z' },
   ],
   ['its state', { id: 'ven-3', name: 'Vendor 3', state: 'deleted' }],
+  ['its id alone', { id: 'ven-3' }],
+  ['that it is gone', { id: 'ven-3', gone: true }],
   ['the vendor that it was merged into', { id: 'ven-4', name: 'Vendor 4' }],
 ])('a vendor that was removed, and is still answered with %s, stays deleted', async (_what, data) => {
   await startInSync({ SYNC_FULL_MINUTES: '0' });

@@ -673,3 +673,33 @@ describe('a read that comes too soon to be believed', () => {
     expect(decision.state.dueAt).toBe(101_050);
   });
 });
+
+describe('an answer of a record’s own address', () => {
+  const known = { id: 'v1', name: 'Acme', status: 'active', tier: null };
+  const read = { number: 7, beganAt: 200, endedAt: 202, endedWall: 2_000 };
+  const held = { state: state(VERIFIED), row: contentOf('vendor', known, null) };
+  const outcome = (answer: JsonObject, over: object = {}, kind: Kind = 'vendor') =>
+    decideApply(kind, { id: 'v1', ...answer }, { ...read, ...over }, held, TIMING).outcome;
+
+  it.each<[JsonObject, boolean]>([
+    [{}, true],
+    [{ name: null, status: '', tier: 3 }, true],
+    [{ object: 'vendor', self: '/vendors/v1', vendorId: 'v1' }, true],
+    [{ __type: 'ThrottlingException', message: 'slow' }, true],
+    [{ status: 'closed' }, false],
+    [{ name: '', status: 0 }, false],
+    // Of a list that shows a part under other names.
+    [{ title: 'Acme', state: 'active', owner: 'Ann' }, false],
+  ])('of which nothing is left is not the record: %j', (answer, isUnlike) => {
+    expect(outcome(answer) === 'unlike').toBe(isUnlike);
+    expect(outcome(answer, { isOfList: true })).not.toBe('unlike');
+    expect(outcome(answer, {}, 'policy')).not.toBe('unlike');
+  });
+
+  it('is the record if none was read before, or nothing is known but an id', () => {
+    for (const before of [null, contentOf('vendor', { id: 'v1' }, null), contentOf('vendor', known, NOW_ISO)])
+      expect(decideApply('vendor', { id: 'v1' }, read, { ...held, row: before }, TIMING).outcome).not.toBe(
+        'unlike',
+      );
+  });
+});

@@ -102,7 +102,9 @@ export function createBackfillVerbs(database: Database) {
           await resolveRecords(unit, kind, verified, nowIso);
           // Only an answer of its own address shows that it can be understood again.
           if (read.isOfList !== true && context.isTooOld !== true)
-            await resolveRecords(unit, kind, idsIn(objects), nowIso, ['unreadable_answer']);
+            await resolveRecords(unit, kind, idsIn(applied.filter(isUnderstood)), nowIso, [
+              'unreadable_answer',
+            ]);
           await dropPending(unit, kind, verified, nowIso);
           const isOfAddress = kind === 'vendor' && read.isOfList !== true && context.syncRunId === null;
           const back = applied.find(
@@ -247,7 +249,8 @@ export function createBackfillVerbs(database: Database) {
 const isUnreadable = (kind: Kind) =>
   sql`reason = 'unreadable_answer' AND kind = ${kind} AND resolved_at IS NULL`;
 
-const idsIn = (objects: readonly ReadObject[]) => objects.map(({ id }) => id);
+const idsIn = (objects: readonly { id: string }[]) => objects.map(({ id }) => id);
+const isUnderstood = ({ outcome }: Applied) => outcome !== 'unlike';
 
 /** The last processed event about each record, which may have come before the record had a row. */
 async function lastEvents(
@@ -327,15 +330,16 @@ function applyOne(record: LoadedRecord, object: ReadObject, read: ReadMoment, co
     const wasVerifiedLater = isBeforeLastRead && (record.row.verifiedAt ?? '') > context.nowIso;
     if (!wasVerifiedLater) record.row.verifiedAt = context.nowIso;
   }
-  record.syncRunId = context.syncRunId;
-  const verified = record.state.unverifiedSince === null;
+  const isLike = decision.outcome !== 'unlike';
+  if (isLike) record.syncRunId = context.syncRunId;
+  const verified = isLike && record.state.unverifiedSince === null;
   return {
     id: object.id,
     outcome: decision.outcome,
     differences: decision.change === null || isNew ? [] : differingNames(decision.change),
     verified,
     lagMs: verified && unverifiedSince !== null ? read.endedWall - unverifiedSince : null,
-    witness: wasAlive,
+    witness: isLike && wasAlive,
     announced: unverifiedSince !== null,
     lacks: decision.lacks,
   };
