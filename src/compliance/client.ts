@@ -10,6 +10,7 @@ import {
   type IdPointers,
   isAddressable,
   isMarkedDeleted,
+  isObject,
   isUsableId,
   type JsonObject,
   recordIdIn,
@@ -197,8 +198,11 @@ export function createClient(options: ClientOptions) {
           isSuccess: isOk,
           read: (body) => {
             const object = recordIn(body, kind, id, pointers);
-            if (isMarkedDeleted(object, pointers, options.clock.wall()))
-              return { outcome: 'missing', isPage: false };
+            // Some say it beside the record.
+            const isDeleted = [object, ...(isObject(body) ? [body] : [])].some((fields) =>
+              isMarkedDeleted(fields, pointers, options.clock.wall()),
+            );
+            if (isDeleted) return { outcome: 'missing', isPage: false };
             return { outcome: 'found', object, isUnnamed: idOf(kind)(object) === null };
           },
           isRecord: (body) => idOf(kind)(body) !== null,

@@ -198,11 +198,12 @@ const FINE_SENTENCE =
 const FINE_CODES = /^([12]0*|20[0-6])$/;
 /** A word of failing, and perhaps a part of an answer: `isPartial`, `failedShards`, `sourcesUnavailable`. `failedControls` are the service's subject. */
 const SHORT =
-  'partial|incomplete|timedout|degraded|unreachable|unavailable|failed|skipped|omitted|unprocessed';
+  'partial|incomplete|timedout|terminatedearly|degraded|unreachable|unavailable|failed|skipped|omitted|unprocessed';
 const PARTS_OF_ANSWER =
   '(?:results?|data|success|count|(?:shard|source|region|partition|node|backend|service|page|row|item|record|key)s?)';
 const PARTS = new RegExp(`^(?:is|has)?(?:${SHORT})${PARTS_OF_ANSWER}?$|^${PARTS_OF_ANSWER}(?:${SHORT})$`);
 const PART_WORDS = new RegExp(`^(?:${SHORT})`);
+const WARNED_OF_PARTS = /\b(?:partial|incomplete|truncated|timed.?out)/i;
 
 /**
  * What an answer says of itself at its top level, in `meta`, or beside `data` in another object about itself; null: nothing, or that all is
@@ -260,7 +261,10 @@ function kindOfField(name: string, value: unknown, isBesideData: boolean): Repor
   const isFlag = /^(is|has)/.test(name);
   const isSaid = isFlag ? /^(true|1)$/.test(word) : hasContent(value) && !isFine(name, value);
   if (ERRORS.test(name) && isSaid) return isBesideData ? 'partial' : 'failed';
-  if (OUTCOMES.test(name) && /^(false|0)$/.test(word)) return 'failed';
+  const isDenied = /^(false|0)$/.test(word);
+  if (OUTCOMES.test(name)) return isDenied ? 'failed' : PART_WORDS.test(plainName(word)) ? 'partial' : null;
+  if (/^(is)?exhaustive$/.test(name)) return isDenied ? 'partial' : null;
+  if (/^warnings?$/.test(name)) return WARNED_OF_PARTS.test(JSON.stringify(value)) ? 'partial' : null;
   if (STATUSES.test(name)) {
     if (isObject(value)) return isErrorStatus(value['code'] ?? value['status']) ? 'failed' : null;
     if (isErrorStatus(value) || FAILED_WORDS.test(word)) return 'failed';

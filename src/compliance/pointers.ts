@@ -45,6 +45,7 @@ export interface FieldRules {
 export const DEFAULT_DELETED_MARKERS = [
   ...['deleted', 'isDeleted', 'deletedAt', 'deletedOn', 'deletedDate', 'dateDeleted', 'deleteTime'],
   ...['removed', 'isRemoved', 'removedAt', 'tombstone', 'metadata.deletionTimestamp'],
+  ...['meta.deleted', 'meta.deletedAt'],
   ...['status=deleted', 'status=removed', 'state=deleted', 'state=removed'],
 ];
 

@@ -55,17 +55,21 @@ export function withoutIgnored(
   after: JsonObject,
   pointers: IdPointers,
 ): JsonObject {
-  return ignoredFields(pointers)[kind].reduce((data, path) => withValueOf(before, data, path), after);
+  return ignoredFields(pointers)[kind].reduce(
+    (data, path) => withValueOf(before, data, path) as JsonObject,
+    after,
+  );
 }
 
-/** `to` with the value that `from` has at the path, as far as both have objects there. */
-function withValueOf(from: JsonObject, to: JsonObject, [field, ...deeper]: readonly string[]): JsonObject {
-  if (field === undefined || !Object.hasOwn(from, field) || !Object.hasOwn(to, field)) return to;
-  const [was, is] = [from[field], to[field]];
-  const isInside = deeper.length > 0;
-  if (isInside && !(isObject(was) && isObject(is))) return to;
+/** `to` with the value that `from` has at the path, as far as both have objects there, or lists of as many. */
+function withValueOf(from: unknown, to: unknown, path: readonly string[]): unknown {
+  const [field, ...deeper] = path;
+  if (field === undefined) return from;
+  if (Array.isArray(from) && Array.isArray(to) && from.length === to.length)
+    return to.map((is, index) => withValueOf(from[index], is, path));
+  if (!isObject(from) || !isObject(to) || !Object.hasOwn(from, field) || !Object.hasOwn(to, field)) return to;
   const copy = { ...to };
-  assign(copy, field, isInside ? withValueOf(was as JsonObject, is as JsonObject, deeper) : was);
+  assign(copy, field, withValueOf(from[field], to[field], deeper));
   return copy;
 }
 

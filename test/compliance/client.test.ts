@@ -169,8 +169,20 @@ describe('reading', () => {
       { id: 'v1', name: 'A', deleted_at: '0000-00-00 00:00:00', isDeleted: 'false' },
       'found',
     ],
+    ['that in its meta', { id: 'v1', attributes: { name: 'A' }, meta: { deleted: true } }, 'missing'],
   ])('a record that is answered with %s is %s', async (_case, data, outcome) => {
     const { client } = await start((response) => json(response, 200, { data }));
+    expect(await client.getRecord('vendor', 'v1', call)).toMatchObject({ outcome });
+  });
+
+  test.each<[object, 'found' | 'missing']>([
+    [{ deleted: true }, 'missing'],
+    [{ meta: { deletedAt: '2026-11-20' } }, 'missing'],
+    [{ status: 'deleted' }, 'missing'],
+    [{ meta: { deleted: 0 }, deleted: false }, 'found'],
+  ])('a record that is answered beside %j is %s', async (beside, outcome) => {
+    const data = { id: 'v1', name: 'A' };
+    const { client } = await start((response) => json(response, 200, { data, ...beside }));
     expect(await client.getRecord('vendor', 'v1', call)).toMatchObject({ outcome });
   });
 

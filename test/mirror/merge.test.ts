@@ -9,6 +9,7 @@ import {
   differingNames,
   mergePayload,
   type RowContent,
+  withoutIgnored,
 } from '../../src/mirror/merge.ts';
 import { anyText } from '../support/texts.ts';
 
@@ -288,3 +289,30 @@ function patched(row: RowContent | null, from: JsonObject, to: JsonObject): RowC
     data: Object.fromEntries(data),
   };
 }
+
+it.each<[JsonObject, JsonObject, boolean]>([
+  [
+    {
+      docs: [
+        { n: 1, url: 'a' },
+        { n: 2, url: 'b' },
+      ],
+    },
+    {
+      docs: [
+        { n: 1, url: 'c' },
+        { n: 2, url: 'd' },
+      ],
+    },
+    true,
+  ],
+  [{ docs: [{ n: 1, url: 'a' }] }, { docs: [{ n: 3, url: 'c' }] }, false],
+  [{ docs: [{ n: 1, url: 'a' }] }, { docs: [] }, false],
+  [{ docs: [7, { url: 'a' }] }, { docs: [7, { url: 'b' }] }, true],
+  [{ docs: { url: 'a' } }, { docs: { url: 'b' } }, true],
+  [{ docs: { url: 'a' } }, { docs: [{ url: 'b' }] }, false],
+])('fields that are no difference may lie in lists: %j, %j', (before, after, isSame) => {
+  const rules = { fields: [], ignored: [{ kind: null, path: 'docs.url' }], deleted: [] };
+  const pointers = { policy: ['id'], risk_assessment: ['id'], vendor: ['id'], rules };
+  expect(isDeepStrictEqual(withoutIgnored('vendor', before, after, pointers), before)).toBe(isSame);
+});
