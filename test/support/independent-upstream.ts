@@ -40,6 +40,8 @@ export interface IndependentUpstream {
   records: Records;
   /** Every request that arrived, in order. */
   seen: SeenRequest[];
+  /** Of these, how many a fault holds. */
+  held: number;
   /** Asked once for each request; null: it is answered. */
   faultOf: (request: SeenRequest) => Fault | null;
   /** Lists show nothing, although the records are there. */
@@ -71,14 +73,27 @@ export async function startIndependentUpstream(): Promise<IndependentUpstream> {
     upstream.onRequest(seen);
     const fault = upstream.faultOf(seen);
     if (fault === null) answer(upstream, request, response);
-    else if (fault.fault === 'held') void fault.until.then(() => answer(upstream, request, response));
+    else if (fault.fault === 'held') hold(response, fault.until, () => answer(upstream, request, response));
+    else if (fault.fault === 'hang') hold(response, pause(fault.ms), () => response.destroy());
     else fail(fault, response);
   });
+  /** Until then, or until whoever asked has gone. */
+  function hold(response: ServerResponse, until: Promise<unknown>, end: () => void): void {
+    let isHeld = true;
+    upstream.held += 1;
+    const letGo = () => {
+      if (isHeld) upstream.held -= 1;
+      isHeld = false;
+    };
+    response.once('close', letGo);
+    void until.then(letGo).then(end);
+  }
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const upstream: IndependentUpstream = {
     baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/service/v1`,
     records: new Records(),
     seen: [],
+    held: 0,
     faultOf: () => null,
     listsAreEmpty: false,
     unlisted: new Set(),
@@ -93,7 +108,9 @@ export async function startIndependentUpstream(): Promise<IndependentUpstream> {
   return upstream;
 }
 
-function fail(fault: Exclude<Fault, { fault: 'held' }>, response: ServerResponse): void {
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref());
+
+function fail(fault: Exclude<Fault, { fault: 'held' | 'hang' }>, response: ServerResponse): void {
   if (fault.fault === 'answer') {
     const { status = 200, headers = {}, body } = fault;
     response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
@@ -101,8 +118,6 @@ function fail(fault: Exclude<Fault, { fault: 'held' }>, response: ServerResponse
     const wait =
       fault.retryAfterSeconds === undefined ? {} : { 'retry-after': String(fault.retryAfterSeconds) };
     response.writeHead(fault.status, { 'content-type': 'text/plain', ...wait }).end('not now');
-  } else if (fault.fault === 'hang') {
-    setTimeout(() => response.destroy(), fault.ms).unref();
   } else {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '4096' });
     response.write('{"data":{"');
