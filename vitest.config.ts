@@ -58,6 +58,7 @@ export default defineConfig({
   test: {
     include: IS_FULL ? ['test/**/*.{test,nightly}.ts'] : ['test/**/*.test.ts'],
     setupFiles: ['test/properties.ts'],
+    globalSetup: ['test/support/in-memory.ts'],
     // Much of what the tests take is waiting, for processes and for settling: so many workers keep a machine of two cores busy meanwhile.
     maxWorkers: 6,
     sequence: { sequencer: LongFirst },

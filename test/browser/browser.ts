@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rename, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import chromium from '@sparticuz/chromium';
 import { type Browser, chromium as driver } from 'playwright-core';
@@ -39,9 +39,11 @@ export async function launchBrowser(): Promise<Browser> {
 }
 
 /** Beside the executable lies what it loads, so that the folder is the whole of it. */
-const UNPACKED = join(
-  tmpdir(),
-  `compliance-mirror-tests-chromium-${project.devDependencies['@sparticuz/chromium']}`,
+const UNPACKED = fileURLToPath(
+  new URL(
+    `../../node_modules/.cache/chromium/${project.devDependencies['@sparticuz/chromium']}`,
+    import.meta.url,
+  ),
 );
 
 /**
@@ -52,6 +54,7 @@ const UNPACKED = join(
 async function unpacked(): Promise<string> {
   const executable = join(UNPACKED, 'chromium');
   if (existsSync(executable)) return executable;
+  await mkdir(dirname(UNPACKED), { recursive: true });
   const own = await mkdtemp(`${UNPACKED}-`);
   try {
     // In a process of its own: where it unpacks to is told by the environment alone.
