@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { nextVersion } from '../store/next-version.ts';
-import { cli, type Running, start } from './executable.ts';
+import { cli } from './executable.ts';
+import { type ServiceHere, serviceHere } from './service-here.ts';
 
 /** A Node on this machine that is too old for us, other than the one that runs the tests. */
 function oldNode(): string | null {
@@ -135,12 +136,11 @@ describe('on an empty database', () => {
   });
 
   describe('of a running service', () => {
-    let service: Running;
+    let service: ServiceHere;
 
     beforeAll(async () => {
       const WEBHOOK_SECRETS = 'a-secret-for-the-commands-0123';
-      service = start(['serve'], { ...settings, PORT: '0', OPS_PORT: '0', WEBHOOK_SECRETS });
-      await service.line('Operators: ');
+      service = await serviceHere({ ...settings, PORT: '0', OPS_PORT: '0', WEBHOOK_SECRETS });
     });
     afterAll(() => service.stop());
 

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
 import { showPending } from '../support/pending.ts';
-import { cli, inTemporaryDirectory, start } from './executable.ts';
+import { cli, inTemporaryDirectory } from './executable.ts';
+import { serviceHere } from './service-here.ts';
 
 const TIMING = { settleMs: 1 };
 const SECRET = 'correct-horse-battery-staple';
@@ -35,8 +36,7 @@ async function prepare(directory: string): Promise<Record<string, string>> {
 it('a retry tells the outcome of each; what is given up is not tried again', async () => {
   await inTemporaryDirectory(async (directory) => {
     const settings = await prepare(directory);
-    const service = start(['serve'], { ...settings, PORT: '0', OPS_PORT: '0' });
-    await service.line('Operators: ');
+    const service = await serviceHere({ ...settings, PORT: '0', OPS_PORT: '0' });
     const again = await cli(['deliveries', 'retry', 'evt_ref'], settings);
     expect(again.code).toBe(1);
     expect(again.out).toMatch(/^evt_ref: .*the payload holds no id of a risk_assessment/);

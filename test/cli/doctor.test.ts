@@ -5,12 +5,11 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { json, startUpstream, type Upstream } from '../compliance/upstream.ts';
-import { cli, inTemporaryDirectory, start } from './executable.ts';
+import { cli, inTemporaryDirectory } from './executable.ts';
+import { serviceHere } from './service-here.ts';
 
 const SECRET = 'correct-horse-battery-staple';
 const API_KEY = 'an-api-key-for-the-doctor';
-
-const addressIn = (line: string) => /https?:\S+/.exec(line)![0];
 
 describe('doctor on the running service', () => {
   let upstream: Upstream;
@@ -50,9 +49,10 @@ describe('doctor on the running service', () => {
     const all = { COMPLIANCE_BASE_URL: upstream.settings.baseUrl.href, ...ENV, ...changes };
     const lines = Object.entries(all).map(([name, value]) => `${name}=${value}\n`);
     writeFileSync(join(folder, '.env'), lines.join(''), { mode: 0o600 });
-    const service = start(['serve'], {}, folder);
-    const deliveries = addressIn(await service.line('Deliveries: '));
-    await service.line('Operators: ');
+    const service = await serviceHere({
+      ...all,
+      DATABASE_URL: `file:${join(folder, 'data', 'mirror.db')}`,
+    });
     const run = (args: string[], settings: Record<string, string> = {}) =>
       cli(args, settings, { cwd: folder });
     return {
@@ -71,7 +71,7 @@ describe('doctor on the running service', () => {
         });
         const v1 = createHmac('sha256', secret).update(`${t}.${text}`).digest('hex');
         const headers = { 'x-webhook-signature': `t=${t}, v1=${v1}` };
-        return (await fetch(deliveries, { method: 'POST', body: text, headers })).status;
+        return (await fetch(service.deliveries, { method: 'POST', body: text, headers })).status;
       },
     };
   }

@@ -3,27 +3,28 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Sandbox, startSandbox } from '../../sandbox/sandbox.ts';
 import { eventBody, header, nowSeconds } from '../receive/sign.ts';
-import { cli, type Running, start } from './executable.ts';
+import { cli, start } from './executable.ts';
+import { type ServiceHere, serviceHere } from './service-here.ts';
+
+const API_KEY = 'key-of-the-operators-commands';
 
 describe('beside a running service', () => {
   let directory: string;
-  let sandbox: Running;
-  let service: Running;
-  let sandboxUrl: string;
+  let sandbox: Sandbox;
+  let service: ServiceHere;
   let settings: Record<string, string>;
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'compliance-mirror-test-'));
-    sandbox = start(['sandbox', '--port', '0']);
-    const baseUrl = (await sandbox.line('Sandbox: ')).replace('Sandbox: ', '');
-    sandboxUrl = new URL(baseUrl).origin;
+    sandbox = await startSandbox({ port: 0, apiKeys: [API_KEY] });
     settings = {
       PORT: '0',
       OPS_PORT: '0',
       DATABASE_URL: `file:${join(directory, 'mirror.db')}`,
-      COMPLIANCE_BASE_URL: baseUrl,
-      COMPLIANCE_API_KEY: (await sandbox.line('API key: ')).replace('API key: ', ''),
+      COMPLIANCE_BASE_URL: `${sandbox.url}/v1`,
+      COMPLIANCE_API_KEY: API_KEY,
       COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
       CREDENTIALS_KEY: randomBytes(32).toString('base64'),
       WEBHOOK_SECRETS: randomBytes(32).toString('hex'),
@@ -31,19 +32,18 @@ describe('beside a running service', () => {
       SYNC_SETTLE_SECONDS: '0.05',
       SYNC_FULL_MINUTES: '0',
     };
-    service = start(['serve'], settings);
-    await service.line('Operators: ');
+    service = await serviceHere(settings);
   });
   afterAll(async () => {
-    expect(await service.stop()).toBe(0);
-    expect(await sandbox.stop()).toBe(0);
+    await service.stop();
+    await sandbox.close();
     rmSync(directory, { recursive: true, force: true });
   });
 
   async function mutate(mutation: object): Promise<void> {
     const body = JSON.stringify({ silent: true, ...mutation });
     const headers = { 'content-type': 'application/json' };
-    const answer = await fetch(`${sandboxUrl}/_sandbox/mutate`, { method: 'POST', body, headers });
+    const answer = await fetch(`${sandbox.url}/_sandbox/mutate`, { method: 'POST', body, headers });
     expect(answer.ok).toBe(true);
   }
 
@@ -136,12 +136,11 @@ describe('beside a running service', () => {
   });
 
   it('a delivery is followed as it comes, and one that is rejected is found by its own id', async () => {
-    const url = (await service.line('Deliveries: ')).replace('Deliveries: ', '');
     const follower = start(['deliveries', 'follow', '--json', '--since', '2026-01-01'], settings);
     const send = async (id: string, secret: string) => {
       const body = eventBody({ id, type: 'ledger.closed', data: {} });
       const headers = { 'x-webhook-signature': header(nowSeconds(), body, secret) };
-      return (await fetch(url, { method: 'POST', headers, body })).status;
+      return (await fetch(service.deliveries, { method: 'POST', headers, body })).status;
     };
     expect(await send('evt_taken', settings['WEBHOOK_SECRETS']!)).toBe(202);
     expect(await send('evt_lost', 'f'.repeat(64))).toBe(401);

@@ -9,7 +9,8 @@ import { DEFAULT_ID_POINTERS } from '../../src/compliance/pointers.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { eventually } from '../convergence/service.ts';
-import { cli, type Running, start } from './executable.ts';
+import { cli } from './executable.ts';
+import { type ServiceHere, serviceHere } from './service-here.ts';
 
 const MAIN = new URL('../../dist/src/main.js', import.meta.url).pathname;
 const hasScript = spawnSync('script', ['--version']).stdout?.toString().includes('util-linux') ?? false;
@@ -17,7 +18,7 @@ const TOKEN = 'approving-operator-0123456789-of-thirt';
 
 let folder: string;
 let settings: Record<string, string>;
-let running: Running;
+let running: ServiceHere;
 
 const now = () => ({ wall: Date.now(), steady: Date.now() });
 
@@ -55,11 +56,10 @@ beforeAll(async () => {
     WEBHOOK_SECRETS: 'deletions-secret-0123456789',
     LOG_LEVEL: 'fatal',
   };
-  running = start(['serve'], settings);
-  await running.line('Operators: ');
+  running = await serviceHere(settings);
 });
 afterAll(async () => {
-  expect(await running.stop()).toBe(0);
+  await running.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -6,7 +6,8 @@ import { sealSecret } from '../../src/compliance/secrets.ts';
 import { openStore } from '../../src/store/open.ts';
 import { json, startUpstream } from '../compliance/upstream.ts';
 import { eventBody, header, nowSeconds } from '../receive/sign.ts';
-import { cli, inTemporaryDirectory, start } from './executable.ts';
+import { cli, inTemporaryDirectory } from './executable.ts';
+import { serviceHere } from './service-here.ts';
 
 const HOOK = 'http://127.0.0.1:1/webhooks';
 
@@ -82,13 +83,12 @@ describe('rotating the key of what is stored', () => {
       );
       await store.close();
 
-      const running = start(['serve'], settings);
-      const receiver = (await running.line('Deliveries: ')).replace('Deliveries: ', '').trim();
+      const running = await serviceHere(settings);
       let sent = 0;
       const deliver = async (key: string) => {
         const body = eventBody({ id: `evt_${++sent}` });
         const headers = { 'x-webhook-signature': header(nowSeconds(), body, key) };
-        return (await fetch(receiver, { method: 'POST', body, headers })).status;
+        return (await fetch(running.deliveries, { method: 'POST', body, headers })).status;
       };
       const first = secret ?? '';
       expect(await deliver(first)).toBe(202);
@@ -109,7 +109,7 @@ describe('rotating the key of what is stored', () => {
       secret = randomBytes(16).toString('hex');
       expect((await register(settings, '--yes')).code).toBe(0);
       await expect.poll(() => deliver(secret ?? '')).toBe(202);
-      expect(await running.stop()).toBe(0);
+      await running.stop();
     });
   });
 
