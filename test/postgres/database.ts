@@ -38,23 +38,24 @@ export async function createTestDatabase(
   for (const view of Object.values(VIEWS).flat())
     views.set(view, (await names(`SELECT pg_get_viewdef('${view}') AS name`))[0]!);
   await client.query('CREATE SCHEMA fresh');
-  for (const table of tables) await client.query(`CREATE TABLE fresh.${table} AS SELECT * FROM ${table}`);
-  const restore = `DO $$ BEGIN ${[
-    ...tables.map((table) => `DELETE FROM ${table};`),
-    // After the last of the triggers has counted.
-    ...tables.map(
-      (table) =>
-        `DELETE FROM ${table}; INSERT INTO ${table} OVERRIDING SYSTEM VALUE SELECT * FROM fresh.${table};`,
-    ),
-    ...sequences.map((sequence) => `PERFORM setval('public.${sequence}', 1, false);`),
-  ].join('\n')} END $$`;
+  const restore = sequences.map((sequence) => `PERFORM setval('public.${sequence}', 1, false);`);
+  for (const table of tables) {
+    const { rowCount } = await client.query(`CREATE TABLE fresh.${table} AS SELECT * FROM ${table}`);
+    restore.push(`DELETE FROM ${table};`);
+    if (rowCount === 0) continue;
+    restore.push(`INSERT INTO ${table} OVERRIDING SYSTEM VALUE SELECT * FROM fresh.${table};`);
+  }
+  // A function, whose statements are planned once.
+  await client.query(
+    `CREATE FUNCTION fresh.restore() RETURNS void LANGUAGE plpgsql AS $$ BEGIN ${restore.join('\n')} END $$`,
+  );
 
   return {
     url,
     query: async (sql) => (await client.query(sql)).rows as Record<string, unknown>[],
     async empty() {
       const learned = await names('SELECT DISTINCT kind AS name FROM fields');
-      await client.query(restore);
+      await client.query('SELECT fresh.restore()');
       // Columns of a view do not go one by one.
       for (const view of learned.flatMap((kind) => VIEWS[kind]!)) {
         await client.query(`DROP VIEW ${view} CASCADE`);
