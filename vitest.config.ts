@@ -59,8 +59,9 @@ export default defineConfig({
     include: IS_FULL ? ['test/**/*.{test,nightly}.ts'] : ['test/**/*.test.ts'],
     setupFiles: ['test/properties.ts'],
     globalSetup: ['test/support/in-memory.ts'],
-    // Much of what the tests take is waiting, for processes and for settling: so many workers keep a machine of two cores busy meanwhile.
-    maxWorkers: 6,
+    // Some of what the tests take is waiting, for processes and for settling: so many workers keep a machine of two cores busy meanwhile. Each
+    // takes three seconds of a processor to load the modules and to run warm.
+    maxWorkers: 4,
     sequence: { sequencer: LongFirst },
     // A snapshot that is missing fails, here as in continuous integration; `-u` writes it.
     update: 'none',

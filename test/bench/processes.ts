@@ -7,7 +7,7 @@ import { SECRET } from '../receive/sign.ts';
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const PROBE = new URL('./probe.js', import.meta.url).href;
 
-export const MAIN = here('../../dist/src/main.js');
+const MAIN = here('../../dist/src/main.js');
 export const BASELINE = here('./baseline.ts');
 export const NAIVE = here('./naive.ts');
 

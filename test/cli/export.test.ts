@@ -38,11 +38,12 @@ describe('export and the commands from afar', () => {
         code,
       });
     }
-    service = await createService(upstream, {
+    const settings = {
       SYNC_SETTLE_SECONDS: '0.2',
       SYNC_FULL_MINUTES: '0',
       COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
-    });
+    };
+    service = await createService(upstream, settings, { here: true });
     here = service.settings;
     here['OPS_TOKENS'] += `,home:operate:${TOKEN}`;
     await service.start();

@@ -17,12 +17,13 @@ let receiver: Awaited<ReturnType<typeof startReceiver>>;
 beforeAll(async () => {
   receiver = await startReceiver();
   upstream = await startIndependentUpstream();
-  service = await createService(upstream, {
+  const settings = {
     SYNC_SETTLE_SECONDS: '0.2',
     SYNC_FULL_MINUTES: '0.02',
     COMPLIANCE_REQUESTS_PER_MINUTE: '3000',
     NOTIFY_URL: receiver.url,
-  });
+  };
+  service = await createService(upstream, settings, { here: true });
   await service.start();
   await eventually('the verdict in sync', async () => isWell(await verdict()));
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { deliveries, type SignedDelivery } from '../bench/deliveries.ts';
 import { askOperators, type Mirror, startMirror } from '../bench/processes.ts';
 
@@ -13,21 +13,26 @@ const HINDERED = fileURLToPath(new URL('../support/hindered-database.ts', import
 let folder: string;
 let database: string;
 let mirror: Mirror;
+let isRunning = false;
 let signed: Iterator<SignedDelivery>;
 const hindrance = (name: string) => join(folder, 'hindrances', name);
 const hinder = (name: string) => writeFileSync(hindrance(name), '');
 const free = (name: string) => rmSync(hindrance(name), { force: true });
 
 async function begin(): Promise<void> {
+  if (isRunning) return;
   folder = mkdtempSync(join(tmpdir(), 'mirror-threads-'));
   database = join(folder, 'mirror.db');
   mkdirSync(join(folder, 'hindrances'));
   const settings = { HINDRANCES: join(folder, 'hindrances') };
   mirror = await startMirror(database, settings, { nodeArgs: ['--import', HINDERED] });
   signed = deliveries('threads', 100, 10);
+  isRunning = true;
 }
 
 async function end(): Promise<void> {
+  if (!isRunning) return;
+  isRunning = false;
   mirror.kill('SIGKILL');
   await mirror.exited;
   rmSync(folder, { recursive: true, force: true });
@@ -51,10 +56,10 @@ function watched(answers: readonly Promise<number>[]): number[] {
   return come;
 }
 
-describe('a database that stands still', () => {
-  beforeAll(begin);
-  afterAll(end);
+beforeEach(begin);
+afterAll(end);
 
+describe('a database that stands still', () => {
   it('while a commit waits for the disk, probes and reports are answered, and deliveries only once it is made', async () => {
     expect(await deliver()).toBe(202);
     expect(await probe(`${mirror.opsUrl}/readyz`)).toBe(200);
@@ -85,7 +90,6 @@ describe('a database that stands still', () => {
 });
 
 describe('a thread that breaks', () => {
-  beforeEach(begin);
   afterEach(end);
 
   it.each<[thread: string, at: string, ask: () => Promise<unknown>]>([
