@@ -98,6 +98,20 @@ function requestsTo(address: string): { underWay(): number; forget(): void } {
   };
 }
 
+/** Of one file, which is opened and whose view is planned once: they are asked for between any two leaps. */
+function lookAtVerdicts(database: string): { verdicts(): Record<string, string>; close(): void } {
+  const db = new Database(database, { readonly: true });
+  const asOfNow = asOfLastHeartbeat(db);
+  const verdicts = db.prepare('SELECT kind, verdict FROM sync_status').raw();
+  return {
+    verdicts() {
+      asOfNow();
+      return Object.fromEntries(verdicts.all() as [string, string][]);
+    },
+    close: () => void db.close(),
+  };
+}
+
 export async function createStage(settings: Readonly<Record<string, string>> = {}): Promise<Stage> {
   const upstream = await startIndependentUpstream();
   fill(upstream.records, { policies: 30, assessments: 0, vendors: 12 });
@@ -119,6 +133,7 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
     ...settings,
   });
   let service: Service | null = null;
+  let looking: ReturnType<typeof lookAtVerdicts> | null = null;
 
   async function ask<T>(path: string, body?: object): Promise<T> {
     const response = await fetch(`${service?.opsUrl}${path}`, {
@@ -137,6 +152,9 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
   async function stop(): Promise<void> {
     const stopping = service;
     service = null;
+    // Another file may take its place.
+    looking?.close();
+    looking = null;
     await stopping?.stop();
   }
 
@@ -163,14 +181,8 @@ export async function createStage(settings: Readonly<Record<string, string>> = {
       return eventNow('vendor.updated', 'vendors', record);
     },
     verdicts() {
-      const db = new Database(database, { readonly: true });
-      try {
-        asOfLastHeartbeat(db)();
-        const rows = db.prepare('SELECT kind, verdict FROM sync_status').raw().all();
-        return Object.fromEntries(rows as [string, string][]);
-      } finally {
-        db.close();
-      }
+      looking ??= lookAtVerdicts(database);
+      return looking.verdicts();
     },
     problems: async () =>
       (await stage.get<{ items: ProblemSeen[] }>('/api/problems?state=all&limit=500')).items,
