@@ -107,6 +107,7 @@ describe('deliveries', () => {
       const forms = {
         'exact type': [type],
         'family.*': [type.replace(/\..*/, '.*')],
+        'both of them': [type, type.replace(/\..*/, '.*')],
         'all families': ['policy.*', 'risk.*', 'vendor.*'],
         'another family': [otherFamily(type)],
         'another type': [otherType(type)],

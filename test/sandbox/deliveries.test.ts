@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { EVENT_TYPES } from '../../src/compliance/kinds.ts';
 import { type TestSandbox, testReceiver, testSandbox } from './support.ts';
 
 /** Quick enough to wait for, with the schedule's eight attempts. */
@@ -25,57 +24,6 @@ test('a delivery is the event as JSON, signed over its raw bytes with the regist
   const [, t, v1] = /^t=([0-9]+), v1=([0-9a-f]{64})$/.exec(String(headers['x-webhook-signature']))!;
   expect(createHmac('sha256', secret).update(`${t}.${raw}`, 'utf8').digest('hex')).toBe(v1);
   expect(Math.abs(Date.now() / 1000 - Number(t))).toBeLessThan(60);
-});
-
-test('the twelve event types each come from their operation', async () => {
-  const { control, register, quiesce } = await testSandbox({ deliveryConcurrency: 1 });
-  const receiver = await testReceiver();
-  await register(receiver.url, ALL);
-  const mutate = async (kind: string, id: string, ...ops: string[]) => {
-    for (const op of ops) {
-      const answer = await control('POST', '/mutate', { kind, op, id, fields: op === 'create' ? named : {} });
-      expect(answer.status).toBe(200);
-    }
-  };
-  const named = { name: 'Made for this' };
-  await mutate('policy', 'p', 'create', 'submit', 'approve', 'delete');
-  await mutate('risk_assessment', 'r', 'create', 'assess', 'escalate', 'mitigate');
-  await mutate('vendor', 'v', 'create', 'update', 'assess', 'delete');
-  await quiesce();
-  expect(receiver.types()).toEqual([
-    'policy.created',
-    'policy.updated',
-    'policy.approved',
-    'policy.deleted',
-    'risk.identified',
-    'risk.assessed',
-    'risk.escalated',
-    'risk.mitigated',
-    'vendor.added',
-    'vendor.updated',
-    'vendor.assessed',
-    'vendor.removed',
-  ]);
-  expect(receiver.types().toSorted()).toEqual([...EVENT_TYPES].toSorted());
-  expect(new Set(receiver.received.map(({ event }) => event.id)).size).toBe(12);
-});
-
-test('a subscription gets its exact types and its families, and nothing else', async () => {
-  const { control, register, quiesce } = await testSandbox();
-  const [exact, family, both] = await Promise.all([testReceiver(), testReceiver(), testReceiver()]);
-  await register(exact.url, ['vendor.updated']);
-  await register(family.url, ['policy.*']);
-  await register(both.url, ['policy.*', 'policy.updated', 'vendor.removed']);
-  const mutations = [
-    { kind: 'policy', op: 'update', id: 'policy-0005' },
-    { kind: 'vendor', op: 'update', id: 'vendor-0001' },
-    { kind: 'vendor', op: 'delete', id: 'vendor-0002' },
-  ];
-  for (const mutation of mutations) await control('POST', '/mutate', mutation);
-  await quiesce();
-  expect(exact.types()).toEqual(['vendor.updated']);
-  expect(family.types()).toEqual(['policy.updated']);
-  expect(both.types().toSorted()).toEqual(['policy.updated', 'vendor.removed']);
 });
 
 describe('retries', () => {
