@@ -28,8 +28,12 @@ export const UNITS = {
   ],
 };
 
-/** Short files whose tests take longest: hundreds of the store's, and a proof at its full length. */
-const LONG = ['test/store/{postgres,sqlite}.test.ts', 'test/**/*.nightly.ts'];
+/** Short files whose tests take longest: hundreds of the store's, those that wait for a clock that does not leap, and a proof at its full length. */
+const LONG = [
+  'test/{convergence/shapes,metrics/told,setup/conversation}.test.ts',
+  'test/store/{postgres,sqlite}.test.ts',
+  'test/**/*.nightly.ts',
+];
 
 /** What takes long begins first, and units, which only compute, fill the time in which the last of the others wait. */
 class LongFirst extends BaseSequencer {
