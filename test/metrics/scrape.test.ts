@@ -14,6 +14,7 @@ afterEach(() => h.close());
 async function scraped(): Promise<(series: string) => number | undefined> {
   const response = await h.app.request('/metrics', { headers: bearer(READ) });
   expect(response.status).toBe(200);
+  expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=/);
   const text = await response.text();
   const values = new Map(
     [...text.matchAll(/^compliance_mirror_(\S+) (\S+)$/gm)].map(([, series, value]) => [
@@ -32,7 +33,9 @@ it('a scrape tells of the backlog, the failed, the records and the problems, as 
   const value = await scraped();
   expect(value('events{state="pending"}')).toBe(2);
   expect(value('events{state="failed"}')).toBe(1);
+  expect(value('backlog_oldest_seconds')).toBeGreaterThanOrEqual(0);
   expect(value('records{kind="vendor",state="live"}')).toBe(1);
+  expect(value('records{kind="vendor",state="unverified"}')).toEqual(expect.any(Number));
   expect(value('problems_open{reason="failed_event"}')).toBe(1);
   expect(value('database_bytes{file="main"}')).toBeGreaterThan(0);
   expect(value('last_delivery_timestamp_seconds')).toBeGreaterThan(1e9);

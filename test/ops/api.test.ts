@@ -1,9 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Kind } from '../../src/compliance/kinds.ts';
 import { PROBLEM_REASONS, PROBLEMS, type ProblemReason, problemRule } from '../../src/mirror/problems.ts';
-import { WAITING_MAX_OF_ONE } from '../../src/ops/api/feed.ts';
 import { createOps } from '../../src/ops/app.ts';
-import { listen } from '../../src/receive/server.ts';
 import { PAGE_LIMIT_MAX } from '../../src/store/reports.ts';
 import { fullSyncsOf } from '../store/planner.ts';
 import { failPending } from '../support/pending.ts';
@@ -531,25 +529,6 @@ describe('changes', () => {
       { actor: 'olga', action: 'pause', outcome: 'failed', target: null },
     ]);
   });
-});
-
-test('whoever hangs up gives back the place at which he waited for a change', async () => {
-  const { port, close } = await listen({ fetch: h.app.fetch, host: '127.0.0.1', port: 0 });
-  const changes = (wait: number, signal?: AbortSignal) =>
-    fetch(`http://127.0.0.1:${port}/api/changes?wait=${wait}`, {
-      headers: bearer(OPERATE),
-      signal: signal ?? null,
-    });
-  try {
-    const leaving = new AbortController();
-    const waiting = Array.from({ length: WAITING_MAX_OF_ONE }, () => changes(30, leaving.signal));
-    await expect.poll(async () => (await changes(0.01)).status).toBe(503);
-    leaving.abort();
-    await Promise.allSettled(waiting);
-    await expect.poll(async () => (await changes(0.01)).status).toBe(200);
-  } finally {
-    await close(0);
-  }
 });
 
 test('what one engine cannot compare is no instant to list from', async () => {

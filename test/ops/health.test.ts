@@ -2,7 +2,7 @@ import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createSnapshots } from '../../src/ops/status.ts';
 import { StoreUnavailable } from '../../src/platform/errors.ts';
-import { bearer, type Harness, incoming, OPERATE, opsHarness, READ } from './harness.ts';
+import { bearer, type Harness, OPERATE, opsHarness, READ } from './harness.ts';
 
 let h: Harness;
 beforeEach(async () => {
@@ -68,19 +68,6 @@ describe('readiness', () => {
 });
 
 describe('metrics', () => {
-  test('show the state as of the scrape', async () => {
-    await h.store.accept({ events: [incoming()], unusable: [] }, h.now(), { settleMs: 1 });
-    await h.store.openProblem({ reason: 'silence', kind: null, recordId: null }, null, h.now());
-    const response = await h.app.request('/metrics', { headers: bearer(READ) });
-    expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=/);
-    const text = await response.text();
-    expect(text).toMatch(/^compliance_mirror_events\{state="pending"\} 1$/m);
-    expect(text).toMatch(/^compliance_mirror_backlog_oldest_seconds \d/m);
-    expect(text).toMatch(/^compliance_mirror_problems_open\{reason="silence"\} 1$/m);
-    expect(text).toMatch(/^compliance_mirror_upstream_budget_left 48$/m);
-    expect(text).toMatch(/^compliance_mirror_records\{kind="policy",state="unverified"\} \d+$/m);
-  });
-
   test('forget a problem that has resolved', async () => {
     const silence = { reason: 'silence', kind: null, recordId: null } as const;
     await h.store.openProblem(silence, null, h.now());
