@@ -30,7 +30,7 @@ export const UNITS = {
 
 /** Short files whose tests take longest: hundreds of the store's, those that wait for a clock that does not leap, and a proof at its full length. */
 const LONG = [
-  'test/{convergence/shapes,metrics/told,setup/conversation}.test.ts',
+  'test/{metrics/told,setup/conversation}.test.ts',
   'test/store/{postgres,sqlite}.test.ts',
   'test/**/*.nightly.ts',
 ];

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { afterEach, expect, it } from 'vitest';
 import { API_KEY } from '../support/independent-upstream.ts';
-import { createSender, eventAbout } from '../support/independent-upstream-sender.ts';
-import { createService, eventually, type Service } from './service.ts';
+import { eventAbout } from '../support/independent-upstream-sender.ts';
+import { createStage, type Stage } from './stage.ts';
 
 /** The service against services that answer otherwise than it expects: in sync, or not, and why. */
 
@@ -33,14 +33,14 @@ interface SyncRun {
   outcome: string | null;
 }
 
-let service: Service | null = null;
+let stage: Stage | null = null;
 let close: () => Promise<void> = async () => undefined;
 afterEach(async () => {
-  await service?.end();
+  await stage?.end();
   await close();
 });
 
-async function against(answerOf: Upstream, settings: Record<string, string> = {}): Promise<Service> {
+async function against(answerOf: Upstream, settings: Record<string, string> = {}): Promise<Stage> {
   const server = createServer(
     { keepAliveTimeout: 0 },
     (request: IncomingMessage, response: ServerResponse) => {
@@ -62,20 +62,13 @@ async function against(answerOf: Upstream, settings: Record<string, string> = {}
     await new Promise((resolve) => server.close(resolve));
   };
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-  service = await createService(
-    { baseUrl },
-    { SYNC_SETTLE_SECONDS: '0.2', COMPLIANCE_REQUESTS_PER_MINUTE: '6000', ...settings },
-    { here: true },
-  );
-  await service.start();
-  return service;
+  stage = await createStage({ COMPLIANCE_BASE_URL: baseUrl, SYNC_SETTLE_SECONDS: '0.2', ...settings });
+  await stage.start();
+  return stage;
 }
 
-async function kinds(): Promise<Record<string, string>> {
-  const { kinds: all } = await service!.get<{ kinds: Kind[] }>('/api/status');
-  return Object.fromEntries(all.map(({ kind, verdict }) => [kind, verdict]));
-}
-const openProblems = async () => (await service!.get<{ items: Problem[] }>('/api/problems?limit=500')).items;
+const eventually: Stage['leapUntil'] = (...asked) => stage!.leapUntil(...asked);
+const openProblems = async () => (await stage!.get<{ items: Problem[] }>('/api/problems?limit=500')).items;
 const problemOf = (reason: string, kind: string) =>
   eventually(
     `the problem ${reason} of ${kind}`,
@@ -84,22 +77,22 @@ const problemOf = (reason: string, kind: string) =>
   );
 /** What the page shows may be a moment old. */
 const verdictOf = (kind: string, verdict: string) =>
-  eventually(`${kind} ${verdict}`, async () => (await kinds())[kind] === verdict);
+  eventually(`${kind} ${verdict}`, () => stage!.verdicts()[kind] === verdict);
 /** Risk assessments have no list that could show all of them. */
 const bestOf = (kind: string) => (kind === 'risk_assessment' ? 'known_only' : 'in_sync');
 const inSync = (...names: string[]) =>
-  eventually(`${names.join(', ')} in sync`, async () => {
-    const now = await kinds();
+  eventually(`${names.join(', ')} in sync`, () => {
+    const now = stage!.verdicts();
     return names.every((name) => now[name] === bestOf(name));
   });
 
 async function fullSyncVendors(): Promise<void> {
   const newest = async () => {
-    const { items } = await service!.get<{ items: SyncRun[] }>('/api/syncs?limit=20');
+    const { items } = await stage!.get<{ items: SyncRun[] }>('/api/syncs?limit=20');
     return items.find(({ kind, outcome }) => kind === 'vendor' && outcome !== null)?.id ?? 0;
   };
   const before = await newest();
-  await service!.post('/api/syncs', { kinds: ['vendor'] });
+  await stage!.post('/api/syncs', { kinds: ['vendor'] });
   await eventually('the full sync', async () => (await newest()) > before);
 }
 
@@ -149,11 +142,11 @@ it('a vendor whose own address nobody understands keeps its kind from being in s
   });
   await inSync('vendor');
   name = 'Two';
-  await service!.post('/api/syncs', { kind: 'vendor', ids: ['ven-1'] });
+  await stage!.post('/api/syncs', { kind: 'vendor', ids: ['ven-1'] });
   await problemOf('unreadable_answer', 'vendor');
   for (let times = 0; times < 3; times += 1) {
     await fullSyncVendors();
-    const { items } = await service!.get<{ items: object[] }>('/api/records/vendor');
+    const { items } = await stage!.get<{ items: object[] }>('/api/records/vendor');
     expect(items).toMatchObject([{ id: 'ven-1', name: 'Two', unverified_since: null }]);
     expect(await openProblems()).toMatchObject([{ reason: 'unreadable_answer', kind: 'vendor' }]);
     await verdictOf('vendor', 'action_required');
@@ -179,18 +172,18 @@ it('a list that leaves out what a vendor’s own address shows undoes nothing, a
   await inSync('vendor');
   const shows = (what: string) =>
     eventually(what, async () => {
-      const { items } = await service!.get<{ items: { data: object; unverified_since: string | null }[] }>(
+      const { items } = await stage!.get<{ items: { data: object; unverified_since: string | null }[] }>(
         '/api/records/vendor',
       );
       return items[0]?.unverified_since === null && isDeepStrictEqual(items[0].data, whole);
     });
   const changes = async () => {
-    const { items } = await service!.get<{ items: { before: object; after: object }[] }>(
+    const { items } = await stage!.get<{ items: { before: object; after: object }[] }>(
       '/api/records/vendor/ven-1/history',
     );
     return items.length;
   };
-  await service!.post('/api/syncs', { kind: 'vendor', ids: ['ven-1'] });
+  await stage!.post('/api/syncs', { kind: 'vendor', ids: ['ven-1'] });
   await shows('all of it');
   const before = await changes();
   for (let times = 0; times < 2; times += 1) {
@@ -222,19 +215,17 @@ it('a vendor that is deleted, and which a list still shows in part, stays so unt
     return id === undefined || (id === 'ven-1' && isGone) ? bare(path, query) : whole(id);
   });
   await inSync('vendor');
-  await service!.post('/api/syncs', { kind: 'vendor', ids: ['ven-1'] });
+  await stage!.post('/api/syncs', { kind: 'vendor', ids: ['ven-1'] });
   const history = async () => {
     const address = '/api/records/vendor/ven-1/history';
-    const { items } = await service!.get<{ items: { operation: string }[] }>(address);
+    const { items } = await stage!.get<{ items: { operation: string }[] }>(address);
     return items.map(({ operation }) => operation).toReversed();
   };
   const became = (operations: string[]) =>
     eventually(operations.join(), async () => isDeepStrictEqual(await history(), operations));
   await became(['insert', 'update']);
   isGone = true;
-  const sender = createSender(service!.webhookUrl, 1);
-  expect(await sender.attempt(eventAbout('vendor.removed', 'vendors', { id: 'ven-1' }))).toBe(202);
-  sender.close();
+  expect(await stage!.deliver(eventAbout('vendor.removed', 'vendors', { id: 'ven-1' }))).toBe(202);
   await became(['insert', 'update', 'delete']);
   await inSync('vendor');
   for (let times = 0; times < 2; times += 1) {
@@ -266,14 +257,12 @@ it.each(['risk_assessment'])(
       { COMPLIANCE_PAGE_SIZE: '500' },
     );
     await inSync('vendor');
-    await service!.post('/api/syncs', { kind, ids });
-    const sender = createSender(service!.webhookUrl, 1);
+    await stage!.post('/api/syncs', { kind, ids });
     expect(
-      await sender.attempt(eventAbout('vendor.updated', 'vendors', { id: 'reported', name: 'new' })),
+      await stage!.deliver(eventAbout('vendor.updated', 'vendors', { id: 'reported', name: 'new' })),
     ).toBe(202);
     await eventually('all reads', () => new Set(reads).size === known.length);
     expect(reads.indexOf('reported')).toBeLessThan(ids.length / 2);
-    sender.close();
   },
 );
 
@@ -296,13 +285,13 @@ it.each<[string, Answer]>([
     error: expect.stringContaining('GET /risk-assessments/ra-1: '),
   });
   await verdictOf('risk_assessment', 'action_required');
-  expect((await kinds())['policy']).toBe('in_sync');
-  expect(await service!.get('/api/status')).toMatchObject({
+  expect(stage!.verdicts()['policy']).toBe('in_sync');
+  expect(await stage!.get('/api/status')).toMatchObject({
     verdict: 'action_required',
     problems: [{ reason: 'unreadable_answer', record_id: 'ra-1' }],
   });
   current = { body: { data: { id: 'ra-1', name: 'A' } } };
-  await service!.post('/api/syncs', { kind: 'risk_assessment', ids: ['ra-1'] });
+  await stage!.post('/api/syncs', { kind: 'risk_assessment', ids: ['ra-1'] });
   await inSync('risk_assessment');
   expect(await openProblems()).toEqual([]);
 });
@@ -329,12 +318,12 @@ it.each<[string, Upstream, Record<string, string>]>([
     expect(error).toMatch(new RegExp(`set ${name} .*${value}`));
     await verdictOf('vendor', 'action_required');
     await verdictOf('policy', 'in_sync');
-    await service!.end();
+    await stage!.end();
     await close();
 
     await against(upstream, settings);
     await inSync('vendor');
-    const { kinds: all } = await service!.get<{ kinds: Kind[] }>('/api/status');
+    const { kinds: all } = await stage!.get<{ kinds: Kind[] }>('/api/status');
     expect(all.find(({ kind }) => kind === 'vendor')?.records).toBe(VENDORS.length);
   },
 );
@@ -351,12 +340,10 @@ it('ids that are numbers of 64 bits, alike but for the last digit, are records o
   });
   await inSync('vendor');
   known.push('9007199254740995');
-  const sender = createSender(service!.webhookUrl, 1);
   const event = eventAbout('vendor.added', 'vendors', { id: 'ID' });
-  expect(await sender.attempt({ ...event, body: event.body.replace('"ID"', known[2]!) })).toBe(202);
-  sender.close();
+  expect(await stage!.deliver({ ...event, body: event.body.replace('"ID"', known[2]!) })).toBe(202);
   await eventually('all three', async () => {
-    const { items } = await service!.get<{ items: { id: string; verified_at: string | null }[] }>(
+    const { items } = await stage!.get<{ items: { id: string; verified_at: string | null }[] }>(
       '/api/records/vendor',
     );
     const verified = items.filter((each) => each.verified_at !== null).map((each) => each.id);
@@ -380,7 +367,7 @@ it.each<[string, unknown, string]>([
       `row 2 of page 1: a vendor ${why}`,
     );
     await verdictOf('vendor', 'action_required');
-    const { items } = await service!.get<{ items: { id: string }[] }>('/api/records/vendor');
+    const { items } = await stage!.get<{ items: { id: string }[] }>('/api/records/vendor');
     expect(items.map((each) => each.id).toSorted()).toEqual(['v0', 'v2']);
     second = { id: 'v1' };
     await fullSyncVendors();
@@ -390,8 +377,6 @@ it.each<[string, unknown, string]>([
 );
 
 async function tell(id: string): Promise<void> {
-  const sender = createSender(service!.webhookUrl, 1);
   const event = eventAbout('risk.assessed', 'assessments', { id });
-  expect(await sender.attempt(event)).toBe(202);
-  sender.close();
+  expect(await stage!.deliver(event)).toBe(202);
 }
