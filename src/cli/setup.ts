@@ -390,6 +390,9 @@ async function firstDelivery(talk: Talk, service: Service | null): Promise<'take
   return seen;
 }
 
+/** A problem that lasts so long, and needs a person, is not waited for. Most that pass do so with the next read. Milliseconds. */
+const HELPLESS_MS = 10_000;
+
 /** Waits for the first full syncs. `since` (ISO 8601): one that ended before proves nothing about these settings. */
 async function fullSyncs(talk: Talk, service: Service | null, since: string): Promise<void> {
   const { asker, options } = talk;
@@ -399,15 +402,20 @@ async function fullSyncs(talk: Talk, service: Service | null, since: string): Pr
   const text = 'Reading everything, and comparing';
   const until = performance.now() + options.wait;
   const asked = new Set<number>();
+  let helplessAt: number | null = null;
   for (;;) {
     const unknown = await waitFor(talk, service, text, until, async () => {
       const { kinds, problems } = await read();
       if (kinds.every(isVerified)) return 'verified';
+      const isHelpless = kinds.every((kind) => isVerified(kind) || kind.verdict === 'action_required');
+      helplessAt = isHelpless ? (helplessAt ?? performance.now()) : null;
+      if (helplessAt !== null && performance.now() - helplessAt >= HELPLESS_MS) return 'helpless';
       return problems.find(({ reason, id }) => reason === 'unknown_record' && !asked.has(id))?.id ?? null;
     });
     if (typeof unknown !== 'number') break;
     asked.add(unknown);
     await findRecord(talk, unknown);
+    helplessAt = null;
   }
   const { kinds } = await read();
   for (const { kind, verdict, records } of kinds)
