@@ -283,6 +283,7 @@ export function createRefetch(options: Context & { upstream: Upstream }) {
       witnessedAfter: false,
       isUnusable,
       patience: Number.POSITIVE_INFINITY,
+      relivedPatience: PATIENT_TRIES,
       witnessedAt: upstream.witnessedAt(kind, read.beganAt),
       // A witness read since this refetch began is recent enough, however long the budget made the refetch wait.
       witnessFrom: Math.min(read.beganAt - timing.settleMs, since),

@@ -22,6 +22,8 @@ export interface MissingContext {
   isUnusable?: boolean;
   /** After so many failed reads a deletion that an event announced or an operator approved needs no witnesses. Absent: it never does. */
   patience?: number;
+  /** The same of one that an event has reported since its deletion: it may live again, and the reads have lost their path. */
+  relivedPatience?: number;
 }
 
 /** What a person has said of the record's deletion. */
@@ -87,7 +89,9 @@ export function decideMissing(
   const witnessFrom = Math.max(missingSince, context.witnessFrom ?? 0);
   const witnessed = context.witnessedAt !== null && context.witnessedAt >= witnessFrom;
   const isExpected = state.deleteEvent !== null || context.approved === true || !isShownAlive;
-  const needsWitness = !isExpected || state.attempts < (context.patience ?? 0);
+  const isRelived = state.deleteEvent === null && row !== null && !isShownAlive && !isAbsentBefore(record);
+  const patience = Math.max(context.patience ?? 0, isRelived ? (context.relivedPatience ?? 0) : 0);
+  const needsWitness = !isExpected || state.attempts < patience;
   // `state` keeps its failed attempts, so that the next read waits longer.
   if (needsWitness && !witnessed) return { outcome: 'unwitnessed', state };
   if (needsWitness && !context.witnessedAfter) return { outcome: 'witnessed_before', state };

@@ -182,6 +182,23 @@ it('a deletion that an event has reported is believed once the only other vendor
   expect(await read('vendor', 'ven_1', { attempts: 9 })).toEqual({ outcome: 'missing', missing: 'proven' });
 });
 
+it('a deletion that an event has reported is not believed at once where a newer event has named the record', async () => {
+  const { scene, read } = await blindScene();
+  await scene.show('vendor', 'ven_1', { id: 'ven_1', name: 'Only' });
+  const about = { kind: 'vendor', recordId: 'ven_1' } as const;
+  await scene.accept(scene.event({ ...about, type: 'vendor.removed' }));
+  await scene.work();
+  scene.pass(1_000);
+  await scene.accept(scene.event({ ...about, type: 'vendor.updated', shows: { name: 'Back' } }));
+  await scene.work();
+  scene.pass(SETTLE_MS);
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  scene.pass(SETTLE_MS);
+  for (let attempts = 0; attempts < 9; attempts += 1)
+    expect(await read('vendor', 'ven_1', { attempts })).toEqual(NOT_COMPARED);
+  expect(await read('vendor', 'ven_1', { attempts: 9 })).toEqual({ outcome: 'missing', missing: 'proven' });
+});
+
 it('a record that many others ask for as a witness is not put off by that', async () => {
   const { scene, read } = await blindScene();
   const ids = ['risk_1', 'risk_2', 'risk_3', 'risk_4'];
