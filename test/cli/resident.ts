@@ -13,6 +13,9 @@ export interface Asked {
   cwd: string;
 }
 
+// Each command leaves what it would do at the end of its process.
+process.setMaxListeners(0);
+
 process.on('message', async ({ args, env, cwd }: Asked) => {
   for (const name of Object.keys(process.env)) delete process.env[name];
   Object.assign(process.env, env);

@@ -29,9 +29,13 @@ async function emptyDatabase(folder: string): Promise<Buffer> {
     const db = new Database(path);
     template = db.serialize();
     db.close();
-    rmSync(path);
+    removeFiles(path);
   }
   return template;
+}
+
+function removeFiles(path: string): void {
+  for (const suffix of ['', '-wal', '-shm', '.epoch.json', '.lock']) rmSync(path + suffix, { force: true });
 }
 
 /** Plays a plan of one mirror over a file of its own. Everything is virtual but the file, so that it goes the same way again. */
@@ -64,7 +68,7 @@ export async function run(plan: Plan, folder = FOLDER): Promise<Outcome & { trac
 
   const outcome = await story.play({ start: () => startMirror({ site, path, onCommit }) });
   evidence.close();
-  for (const suffix of ['', '-wal', '-shm', '.epoch.json']) rmSync(path + suffix, { force: true });
+  removeFiles(path);
   const hash = createHash('sha256');
   for (const line of outcome.trace) hash.update(`${line}\n`);
   return { ...outcome, traceHash: hash.digest('hex') };
