@@ -67,7 +67,7 @@ export interface Stages {
   approve(pending: { kind: Kind; ids: readonly string[] }): Promise<void>;
   discard(event: string): Promise<void>;
   release(quarantined: number): Promise<void>;
-  /** Has the API asked which value in an event is the id of its record. False: none is proven. */
+  /** Has the API asked which value in an event is the id of its record. False: none is proven, and asking again does not help. */
   find(about: Unknown): Promise<boolean>;
   /** Accepts exactly what the problem shows. */
   resolve(problem: { id: number; digest: string }): Promise<void>;
@@ -283,9 +283,10 @@ export function startStages(site: Site, life: Pick<Mortal, 'name' | 'owner'>, st
         trace(`find ${about.kind} ${about.recordId}: ${says}`);
         return pointer !== null;
       } catch (error) {
-        // Another person's question came in between: this one asks again.
-        if (!(error instanceof MirrorError && error.code === 'no_worker')) onError(error);
-        return false;
+        // Another person's question came in between.
+        const isAskedAgain = error instanceof MirrorError && error.code === 'no_worker';
+        if (!isAskedAgain) onError(error);
+        return isAskedAgain;
       }
     },
     async resolve({ id: problem, digest }) {
