@@ -21,6 +21,7 @@ async function blindScene() {
     found: new Set<string>(),
     unusable: new Set<string>(),
     failing: new Set<string>(),
+    asked: [] as string[],
     /** How old all answers are. */
     agedMs: 0,
     limitedMs: null as number | null,
@@ -31,6 +32,7 @@ async function blindScene() {
   const moment = async () => scene.endRead(await scene.beginRead());
   const upstream = {
     async record(_kind: string, id: string) {
+      api.asked.push(id);
       if (api.unusable.has(id)) throw new UpstreamError('malformed', 'the answer is about another one');
       if (api.failing.has(id)) throw new UpstreamError('server', `GET /vendors/${id}: answered 500`);
       if (api.limitedMs !== null)
@@ -211,6 +213,18 @@ it('a record that many others ask for as a witness is not put off by that', asyn
   const last = await scene.store.someLiveRecord('risk_assessment', ids.slice(0, 3));
   // Once as a witness, and then by its own reads.
   expect(last).toEqual({ id: 'risk_4', attempts: 4 });
+});
+
+it('another record that was read long before the last 404 is no witness for it: both are read again', async () => {
+  const { scene, api, read } = await blindScene();
+  for (const id of ['ven_1', 'ven_2']) await scene.show('vendor', id, { id });
+  api.found.add('ven_2');
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'first' });
+  await read('vendor', 'ven_2');
+  scene.pass(2 * SETTLE_MS);
+  api.asked = [];
+  expect(await read('vendor', 'ven_1')).toEqual({ outcome: 'missing', missing: 'proven' });
+  expect(api.asked).toEqual(['ven_1', 'ven_2', 'ven_1', 'ven_2']);
 });
 
 it('another record that is read long after the last 404 is no witness for it', async () => {

@@ -73,7 +73,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'list-behind-address',
-    tryFirst: 3_000_006,
+    tryFirst: 3_000_021,
     without: 'a list that is behind takes back what a record’s own address has just shown',
     edits: [
       {
@@ -85,7 +85,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'age',
-    tryFirst: 3_000_006,
+    tryFirst: 3_000_021,
     without: 'what a cache gives counts as read now',
     edits: [
       {
@@ -96,17 +96,22 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'fresh-witness',
-    tryFirst: 1_001_565,
-    without: 'what was seen between two times that a path was lost proves what both of them hid',
+    name: 'relived',
+    tryFirst: 10_002_752,
+    without:
+      'a deletion is believed that a newer event contradicts, where the path is lost and nothing can be compared',
+    edits: [{ file: DELETIONS, find: 'isRelived ? (context.relivedPatience ?? 0) : 0', put: '0' }],
+  },
+  {
+    name: 'covering-scan',
+    tryFirst: 10_017_967,
+    without: 'lists from before an event prove that its record is gone',
     edits: [
       {
-        file: 'src/backfill/refetch.ts',
-        find: 'witnessFrom: Math.min(read.beganAt - timing.settleMs, since),',
-        put: 'witnessFrom: 0,',
+        file: DELETIONS,
+        find: 'if (state.dirtyAt !== null && scan.beganAt < state.dirtyAt + timing.settleMs) return state;',
+        put: '',
       },
-      // With the other one asked for, a path would have to be found again between two requests: no seed has shown that.
-      { file: DELETIONS, find: 'if (needsWitness && !context.witnessedAfter)', put: 'if (false)' },
     ],
   },
   {
@@ -208,7 +213,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'witness-after',
-    tryFirst: 5_004_141,
+    tryFirst: 10_001_386,
     without: 'a path that was lost, found for a moment and lost again hides what lives from both reads',
     edits: [{ file: DELETIONS, find: 'if (needsWitness && !context.witnessedAfter)', put: 'if (false)' }],
   },
