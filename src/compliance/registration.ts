@@ -65,7 +65,7 @@ export interface RegistrationAnswer {
 
 /** Names of fields, as `plainName` writes them. Of an id's, the first counts before the second, wherever they stand. */
 const SECRET_NAMES = ['secret', 'signingsecret', 'webhooksecret', 'signingkey', 'key'];
-const ID_NAMES = ['webhookid', 'id'];
+const ID_NAMES = ['webhookid', 'hookid', 'subscriptionid', 'registrationid', 'endpointid', 'id'];
 
 /** Services mask a secret that they do not show again. A mask must not be taken for the secret. */
 const MASKED = /\*\*\*|•|…|\.\.\./u;

@@ -14,6 +14,7 @@ describe('the answer to a registration', () => {
     ['the secret nested deeper than the id', { data: { id: 'w1', signing: { id: 'k9', key: S } } }, 'w1', S],
     ['beside data', { data: { webhook_id: 'w1' }, signingKey: S }, 'w1', S],
     ['the id of a request beside it', { id: 'req_1', data: { hook: { id: 'w1', secret: S } } }, 'w1', S],
+    ['the id under another usual name', { result: { hookId: 17, signingKey: S } }, '17', S],
     ['the id a number', { data: { id: 7, secret: S } }, '7', S],
     ['no id', { secret: S }, null, S],
     ['an id that is none', { id: 1.5, secret: S }, null, S],
