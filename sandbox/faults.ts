@@ -5,7 +5,7 @@ import { Problem } from './problems.ts';
 import { between, chance, pick } from './random.ts';
 import { MAX_STALE_MS } from './state.ts';
 
-/** Longer than any mirror's consistency window, but short enough to end within minutes. */
+/** Longer than any mirror's read delay, but short enough to end within minutes. */
 const MAX_DELAY_MS = 600_000;
 
 const probability = z.number().min(0).max(1);

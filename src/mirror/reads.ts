@@ -185,6 +185,17 @@ function isUnlike(known: JsonObject, answer: JsonObject, pointers: IdPointers): 
   );
 }
 
+/**
+ * A vendor's own address brings it back although an event has reported its removal: its list may agree with the event, and nothing else would
+ * ask it.
+ */
+export const isBackInSpite = (
+  kind: Kind,
+  { isOfList }: Pick<ReadMoment, 'isOfList'>,
+  { deleteEvent }: Pick<RecordState, 'deleteEvent'>,
+  outcome: ApplyOutcome,
+): boolean => kind === 'vendor' && isOfList !== true && deleteEvent !== null && outcome === 'revived';
+
 /** When the last read ended. A page may be saved after reads that began later. */
 function endedLast(state: RecordState, read: ReadMoment): number {
   if (read.number >= state.readNumber || state.readEndedAt === null) return read.endedAt;

@@ -121,7 +121,7 @@ export interface ProvisionalOutcome {
 // ─── backfill ───────────────────────────────────────────────────────────────────────────────────────────
 
 export interface DirtyTiming {
-  /** The consistency window, milliseconds: a dirty record is read after it. */
+  /** The read delay, milliseconds: a dirty record is read after it. */
   settleMs: number;
 }
 
@@ -226,7 +226,7 @@ export type MissingOutcome =
   | 'unresolved_event'
   /** The first 404 since the record last changed: read again after the read delay. */
   | 'first'
-  /** 404 on two reads, a consistency window apart; `concludeDeletions` decides. */
+  /** 404 on two reads, a read delay apart; `concludeDeletions` decides. */
   | 'proven'
   /** Proven, but nothing shows that the credentials still see live records. */
   | 'unwitnessed'

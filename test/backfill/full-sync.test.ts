@@ -121,7 +121,7 @@ it('list scans that agree prove nothing if the end of one could not be read', as
   expect(await fullSync()).toMatchObject({ outcome: 'incomplete', deleted: 0, unread: 1 });
 });
 
-it('a policy that is gone is deleted by list scans that agree, after others, each a consistency window behind the one before', async () => {
+it('a policy that is gone is deleted by list scans that agree, after others, each a read delay behind the one before', async () => {
   const { lists, fullSync } = await policiesOf();
   lists.push(ALL, ALL);
   expect(await fullSync()).toMatchObject(COMPLETE);

@@ -366,7 +366,7 @@ it('two rows of a list without a total that have one id are not taken for one re
   expect(await readNamed('Newest', 'b', 'c')).toBe(null);
 });
 
-it('a deletion counts that happened a consistency window before a reading, and that an event tells of as long after it', async () => {
+it('a deletion counts that happened a read delay before a scan, and that an event tells of as long after it', async () => {
   let now = 0;
   const { readList } = await readerOf({
     verbs: {

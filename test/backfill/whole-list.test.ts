@@ -77,7 +77,7 @@ it.each<[string, Partial<ListScan>, boolean]>([
   ['that moved, or out of which a record was deleted', { again: 'once' }, false],
   ['that may have skipped the record of an event', {}, true],
 ])(
-  'a list %s is read once more after the consistency window, since earlier its pages could be as old',
+  'a list %s is read once more after the read delay, since earlier its pages could be as old',
   async (_, found, hasUnnamed) => {
     const did: string[] = [];
     const readOnce = async () => {

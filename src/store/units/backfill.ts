@@ -12,7 +12,7 @@ import {
 } from '../../compliance/pointers.ts';
 import { decideMissing, type MissingContext } from '../../mirror/deletions.ts';
 import { differingNames } from '../../mirror/merge.ts';
-import { decideApply } from '../../mirror/reads.ts';
+import { decideApply, isBackInSpite } from '../../mirror/reads.ts';
 import { isOnlyRead } from '../../mirror/state.ts';
 import type { Database, Sql, Unit } from '../database.ts';
 import { learnedPointers as pointers, recordState as states } from '../schema.ts';
@@ -106,12 +106,9 @@ export function createBackfillVerbs(database: Database) {
               'unreadable_answer',
             ]);
           await dropPending(unit, kind, verified, nowIso);
-          const isOfAddress = kind === 'vendor' && read.isOfList !== true && context.syncRunId === null;
-          const back = applied.find(
-            ({ id, outcome }) => outcome === 'revived' && before.get(id)!.deleteEvent !== null,
-          );
-          if (isOfAddress && back !== undefined) {
-            // Its list may agree with the event, and nothing else would ask it.
+          const back = applied.find(({ id, outcome }) => isBackInSpite(kind, read, before.get(id)!, outcome));
+          // A full sync has just read the list.
+          if (back !== undefined && context.syncRunId === null) {
             const text = `an event has reported the removal of ${back.id}, and its own address still shows it: the list decides`;
             const problem = { reason: 'incomplete_list', kind, recordId: null } as const;
             const now = { wall: read.endedWall, steady: read.endedAt };

@@ -227,7 +227,7 @@ export function describeProblems(open: OpenEngine): void {
     );
 
     story(
-      'of an event that names no record waits for its consistency window, also if it opens again for another reason',
+      'of an event that names no record waits for its read delay, also if it opens again for another reason',
       async (scene) => {
         await scene.accept(scene.event({ kind: 'vendor', recordId: null, data: { note: 'whose?' } }));
         await scene.work();
